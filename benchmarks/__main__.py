@@ -12,7 +12,7 @@ from pathlib import Path
 
 from benchmarks.load import fill, make_topic, trickle
 from benchmarks.machine import machine
-from benchmarks.page import write
+from benchmarks.results_page import write
 from benchmarks.running import latencies, service
 from benchmarks.throughput import throughput
 from benchmarks.workloads import WORKLOADS, Workload

@@ -14,12 +14,12 @@ from functools import partial
 
 from benchmarks.machine import machine
 from benchmarks.metric_samples import Reading
-from benchmarks.page import write
 from benchmarks.peers.measure import COUNTED, Program, latency
 from benchmarks.peers.records import Load
 from benchmarks.peers.systems.sluice_service import Sluice
 from benchmarks.peers.workload import WORKLOADS
 from benchmarks.processor_account import SERVICE, Seconds, processor_seconds
+from benchmarks.results_page import write
 from benchmarks.service_metrics import scraped
 from sluice.files import project_file
 from sluice.kafka.embedded_broker import EmbeddedBroker, free_ports

@@ -21,7 +21,7 @@ from typing import Any
 from numba.core.event import Event, Listener, register
 
 from benchmarks.machine import machine
-from benchmarks.page import write
+from benchmarks.results_page import write
 from sluice.batch import kernel_warm_up
 from sluice.config.load import load
 

@@ -22,7 +22,7 @@ import yaml
 from numba.core.dispatcher import Dispatcher
 
 from benchmarks.machine import machine
-from benchmarks.page import write
+from benchmarks.results_page import write
 from sluice.config.load import load_text
 from sluice.engine.graph import Clock, Graph, GraphState
 from sluice.engine.stream.items import TUPLE, Items

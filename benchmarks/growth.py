@@ -17,8 +17,8 @@ from pathlib import Path
 
 from benchmarks.load import PARTITIONS, fill, make_topic
 from benchmarks.machine import machine
-from benchmarks.page import write
 from benchmarks.plot import Line, Points, svg
+from benchmarks.results_page import write
 from benchmarks.running import batches, service, tuples_read
 from benchmarks.throughput import throughput
 from benchmarks.workloads import Workload, sliding, tumbling

@@ -16,9 +16,9 @@ import yaml
 
 from benchmarks.load import fill, make_topic
 from benchmarks.machine import machine
-from benchmarks.page import write
 from benchmarks.processes import cpu_seconds
 from benchmarks.processor_account import JAVA, processor_seconds
+from benchmarks.results_page import write
 from benchmarks.running import PATIENCE, Service, service_of
 from sluice.kafka.embedded_broker import EmbeddedBroker
 

@@ -13,13 +13,13 @@ from datetime import UTC, datetime
 from benchmarks.batch_account import STEPS
 from benchmarks.machine import machine
 from benchmarks.metric_samples import Reading
-from benchmarks.page import write
 from benchmarks.peers.measure import LIMIT, Program, running
 from benchmarks.peers.records import fill
 from benchmarks.peers.systems.sluice_service import Sluice
 from benchmarks.peers.workload import WORKLOADS, Workload
 from benchmarks.processes import cpu_seconds, memory, tree
 from benchmarks.processor_account import OTHERS, SERVICE, process_of
+from benchmarks.results_page import write
 from benchmarks.service_metrics import scraped
 from sluice.kafka.embedded_broker import EmbeddedBroker, free_ports
 

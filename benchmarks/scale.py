@@ -24,14 +24,14 @@ import pyarrow as pa
 
 from benchmarks.load import PARTITIONS, fill, make_topic, value_of
 from benchmarks.machine import machine
-from benchmarks.page import write
 from benchmarks.plot import Line, svg
 from benchmarks.processes import cpu_seconds, tree
 from benchmarks.processor_account import compiler_seconds
+from benchmarks.results_page import write
 from benchmarks.running import Service, batches, outputs, service, tuples_read
 from benchmarks.scale_model import PER_CORE, Cluster, Costs, limit, most, rate
 from benchmarks.workloads import WORKLOADS, Workload
-from sluice.batch.envelope import RECORDS, Packed, ordinal
+from sluice.batch.packed_rows import RECORDS, Packed, ordinal
 from sluice.batch.partition_router import route_records
 from sluice.batch.query_plan import Plan
 from sluice.config.load import load_text

@@ -25,7 +25,7 @@ from confluent_kafka import Producer
 from benchmarks.load import PARTITIONS, START, make_topic
 from benchmarks.machine import machine
 from benchmarks.running import batches, service
-from sluice.batch.envelope import RECORDS, Packed, pack
+from sluice.batch.packed_rows import RECORDS, Packed, pack
 from sluice.batch.query_plan import Plan
 from sluice.checkpoint.checkpoint_identity import FILE
 from sluice.columns.key_bytes import key_bytes, partition_for

@@ -27,11 +27,12 @@ collect_garbage_rarely()
 
 #: the files whose tests take longest, the longest first
 LONGEST = (
-    "test_bucket_writers.py", "test_topics_in_service.py", "test_nulls_against_oracle.py", "test_split_and_merge.py",
-    "test_spread.py", "test_conformance.py", "test_state_table.py", "test_direct_lane.py", "test_changed_pipelines.py",
-    "test_sessions_against_oracle.py", "test_against_oracle.py", "test_early_against_oracle.py", "test_batch_writer.py",
-    "test_event_time_aggregate.py", "test_spread_over_event_time.py", "test_unions.py", "test_resized_windows.py",
-    "test_pipelines.py", "test_transactions.py", "test_demo.py", "test_verify.py", "test_conformance_in_service.py",
+    "test_bucket_writers.py", "test_nulls_against_oracle.py", "test_split_and_merge.py", "test_topics_in_service.py",
+    "test_spread.py", "test_state_table.py", "test_batch_writer.py", "test_direct_lane.py", "test_pipelines.py",
+    "test_conformance.py", "test_transactions.py", "test_early_against_oracle.py", "test_changed_pipelines.py",
+    "test_verify.py", "test_exactly_once_table.py", "test_record_timestamps.py", "test_against_oracle.py",
+    "test_times_at_the_ends.py", "test_exit_codes.py", "test_spread_over_event_time.py", "test_quiet_against_oracle.py",
+    "test_ledger.py", "test_carried_values.py", "test_inputs_again.py", "test_demo.py", "test_lead.py",
 )  # fmt: skip
 
 # How long an example takes says nothing about whether it is right.

@@ -10,7 +10,6 @@ from pathlib import Path
 
 from benchmarks.load import PARTITIONS
 from benchmarks.machine import machine
-from benchmarks.page import write
 from benchmarks.peers.measure import Latency, Throughput, latency, throughput
 from benchmarks.peers.records import Load
 from benchmarks.peers.results import Results, compare
@@ -21,6 +20,7 @@ from benchmarks.peers.systems.kafka_streams import KafkaStreams
 from benchmarks.peers.systems.quix import QuixStreams
 from benchmarks.peers.systems.sluice_service import Sluice
 from benchmarks.peers.workload import SPAN, WORKLOADS
+from benchmarks.results_page import write
 from sluice.files import project_file
 from sluice.kafka.embedded_broker import EmbeddedBroker
 
@@ -37,13 +37,7 @@ LATENCIES = (
     ("slide", 1_000, 2, PARTITIONS, 2), ("slide", 10_000, 0, PARTITIONS, 2),
 )  # fmt: skip
 KEYS_OF_LATENCY = 100
-SYSTEMS: Sequence[System] = (
-    Sluice(),
-    KafkaStreams(),
-    FlinkSql(),
-    Bytewax(),
-    QuixStreams(),
-)
+SYSTEMS: Sequence[System] = (Sluice(), KafkaStreams(), FlinkSql(), Bytewax(), QuixStreams())
 AT_LEAST_ONCE: Sequence[System] = (Sluice("at_least_once"), KafkaStreams("at_least_once"))
 ACCEPTED = Path(__file__).with_name("accepted.json")
 #: what an interrupted measurement has found, for --resume

@@ -17,14 +17,7 @@ from pathlib import Path
 import orjson
 
 from benchmarks.load import PARTITIONS, make_topic
-from benchmarks.peers.records import (
-    Load,
-    committed_reader,
-    delete_topics,
-    end_offsets,
-    fill,
-    trickle,
-)  # fmt: skip
+from benchmarks.peers.records import Load, committed_reader, delete_topics, end_offsets, fill, trickle
 from benchmarks.peers.system import System, Task
 from benchmarks.peers.workload import Totals, Workload
 from benchmarks.processes import Usage

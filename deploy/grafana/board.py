@@ -280,10 +280,7 @@ ROWS: dict[str, list[Panel]] = {
         ),
         Panel(
             "Transactions per second",
-            {
-                rate("sluice_batches_total"): "committed",
-                rate("sluice_batches_skipped_total"): "found in the ledger",
-            },
+            {rate("sluice_batches_total"): "committed", rate("sluice_batches_skipped_total"): "found in the ledger"},
             "ops",
             "Batches that were written, and batches that ran again and were already written.",
             alerts=("SluiceBatchesRepeat",),
@@ -311,10 +308,7 @@ ROWS: dict[str, list[Panel]] = {
         ),
         Panel(
             "State read and written per second",
-            {
-                rate("sluice_state_read_bytes_total"): "read",
-                rate("sluice_state_written_bytes_total"): "written",
-            },
+            {rate("sluice_state_read_bytes_total"): "read", rate("sluice_state_written_bytes_total"): "written"},
             "Bps",
             "State that is read from the checkpoint and written to it. It is read at starts only.",
         ),

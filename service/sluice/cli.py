@@ -18,10 +18,10 @@ import click
 from click.shell_completion import CompletionItem
 
 from sluice import __version__
-from sluice.extras import EXIT_CODE, missing
 from sluice.model.errors import MAX_EXPECTED, SluiceError, cut, printable
 from sluice.model.secrets import masked
 from sluice.ops.log_lines import in_form
+from sluice.package_extras import EXIT_CODE, missing
 
 #: exit code of an error that has no exit code of its own
 DEFECT = 70
@@ -106,10 +106,10 @@ def _end(ctx: click.Context, message: str, exit_code: int) -> NoReturn:
 def unexpected(error: Exception) -> str:
     """One sentence about an error that is no SluiceError. With SLUICE_DEBUG the stack trace precedes it."""
     first = next(iter(str(error).splitlines()), "")
-    what = f"{type(error).__name__}: {cut(first, MAX_EXPECTED)}" if first else type(error).__name__
+    error_text = f"{type(error).__name__}: {cut(first, MAX_EXPECTED)}" if first else type(error).__name__
     if os.environ.get("SLUICE_DEBUG"):
-        return f"{''.join(traceback.format_exception(error))}\nsluice: an unexpected error ({what})"
-    return f"an unexpected error ({what}), a defect of Sluice itself; with SLUICE_DEBUG=1 it prints a stack trace"
+        return f"{''.join(traceback.format_exception(error))}\nsluice: an unexpected error ({error_text})"
+    return f"an unexpected error ({error_text}), a defect of Sluice itself; with SLUICE_DEBUG=1 it prints a stack trace"
 
 
 @contextmanager

@@ -40,7 +40,7 @@ INVARIANTS = (
     *_declared(BATCH, "state/bucket.py", {
         "version follows version": "A batch starts from the state of the version that it names.",
     }),
-    *_declared(BATCH, "batch/envelope.py", {
+    *_declared(BATCH, "batch/packed_rows.py", {
         "inputs in order": "The records of a topic partition have rising ordinals, and times that do not decrease.",
     }, always=False),
     *_declared(BATCH, "state/bucket_batch.py", {

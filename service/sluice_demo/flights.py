@@ -13,8 +13,8 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import orjson
 
-from sluice.extras import EXIT_CODE, install
 from sluice.model.errors import SluiceError
+from sluice.package_extras import EXIT_CODE, install
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -33,7 +33,7 @@ import yaml
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from benchmarks.machine import machine
-from benchmarks.page import write
+from benchmarks.results_page import write
 from sluice.kafka import ledger
 from sluice.kafka.topics import LEDGER_CONFIG, create
 from tests.chaos.brokers import Brokers

@@ -19,7 +19,7 @@ import yaml
 
 from tests.chaos.flows import EXTRA
 from tests.recovery.harness.waiting import wait_until
-from tests.unit.state.damage import flip
+from tests.unit.state.damaged_files import flip
 
 if TYPE_CHECKING:
     from tests.chaos.faults import Fault, World

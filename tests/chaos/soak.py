@@ -31,7 +31,7 @@ from confluent_kafka import Consumer, TopicPartition
 
 from benchmarks.load import PARTITIONS, make_topic, quick_producer
 from benchmarks.machine import machine
-from benchmarks.page import write
+from benchmarks.results_page import write
 from benchmarks.state import plant
 from sluice.config.load import load_text
 from sluice.kafka.embedded_broker import EmbeddedBroker

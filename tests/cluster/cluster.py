@@ -26,7 +26,7 @@ from sluice.kafka.topics import create
 from sluice.processes import ChildProcess, descendants
 from sluice.replayer.player import replay
 from sluice.wire.mark_headers import HEADER
-from tests.unit.kafka.tools import visible
+from tests.unit.kafka.broker_tools import visible
 
 SPARK = Path(pyspark.__file__).parent
 #: seconds that anything may take

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.cluster.bucket_writers import Outputs, local_outputs
 from tests.cluster.cluster import Standalone
-from tests.cluster.parted import Outputs, local_outputs
 
 
 @pytest.fixture
@@ -28,6 +28,6 @@ def standalone(stack: ExitStack, tmp_path: Path) -> Standalone:
 
 @pytest.fixture(scope="session")
 def local(broker: str, tmp_path_factory: pytest.TempPathFactory) -> Outputs:
-    """What local mode writes for the records of parted.py."""
+    """What local mode writes for the records of bucket_writers.py."""
     with ExitStack() as started:
         return local_outputs(started, broker, tmp_path_factory.mktemp("local"))

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from sluice.kafka.embedded_broker import EmbeddedBroker
+from tests.cluster.bucket_writers import PLACES, RECORDS, Parted, local_outputs, read
 from tests.cluster.cluster import executors
-from tests.cluster.parted import PLACES, RECORDS, Parted, local_outputs, read
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.chaos.flows import EventJoin, Panes, Sessions, TableJoin, TwoStages
+from tests.cluster.bucket_writers import pausing
 from tests.cluster.cluster import Standalone
-from tests.cluster.parted import pausing
 from tests.cluster.test_random_pipelines import Random, grouped, in_any_order
 from tests.recovery.harness.sluice_process import SluiceProcess
 

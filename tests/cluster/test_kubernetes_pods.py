@@ -10,8 +10,8 @@ import yaml
 
 from sluice.files import project_file
 from sluice.kafka.embedded_broker import free_ports
+from tests.cluster.bucket_writers import RECORDS, Parted
 from tests.cluster.kubernetes_api import KubernetesApi, Node
-from tests.cluster.parted import RECORDS, Parted
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
 

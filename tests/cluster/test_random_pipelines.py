@@ -22,7 +22,7 @@ from sluice.kafka.topics import create
 from tests.chaos.flows import LAST, Flow, Outputs, Sent, random_flows
 from tests.recovery.harness.output_reader import topic_partition
 from tests.recovery.harness.sluice_process import SluiceProcess
-from tests.unit.kafka.tools import visible
+from tests.unit.kafka.broker_tools import visible
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
 

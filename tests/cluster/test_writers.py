@@ -9,8 +9,8 @@ from contextlib import suppress
 import pytest
 
 from sluice.processes import descendants
+from tests.cluster.bucket_writers import RECORDS, Parted, pausing, read
 from tests.cluster.cluster import Standalone, executors, parent
-from tests.cluster.parted import RECORDS, Parted, pausing, read
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
 

@@ -12,7 +12,7 @@ from confluent_kafka import Producer
 
 from sluice.kafka.embedded_broker import free_ports
 from sluice_demo.__main__ import main
-from tests.unit.kafka.tools import visible
+from tests.unit.kafka.broker_tools import visible
 
 
 @pytest.mark.kafka

@@ -7,7 +7,7 @@ from click.testing import CliRunner
 from confluent_kafka.admin import AdminClient
 
 from sluice_demo.__main__ import main
-from tests.unit.kafka.tools import visible
+from tests.unit.kafka.broker_tools import visible
 
 
 def play(*arguments: str):

@@ -57,14 +57,7 @@ def test_departures_lie_in_the_topic_partition_of_their_airport_and_each_day_end
         0: ["24h MARK", "48h MARK", "49h LGA 2/1", "72h MARK"],
         1: ["2h JFK 0/2", "24h MARK", "48h MARK", "72h MARK"],
         2: ["24h MARK", "48h MARK", "72h MARK"],
-        3: [
-            "1h EWR 0/1",
-            "3h EWR 0/3",
-            "24h MARK",
-            "48h MARK",
-            "50h EWR 2/2",
-            "72h MARK",
-        ],
+        3: ["1h EWR 0/1", "3h EWR 0/3", "24h MARK", "48h MARK", "50h EWR 2/2", "72h MARK"],
     }
 
 

@@ -65,10 +65,7 @@ def test_a_plain_screen_says_news_only_and_days_when_all_airports_have_ended_the
     plain.show(board)
     plain.show(board)
     lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
-    assert [text[:30] for text in lines] == [
-        "2013-01-01 22:59  average dela",
-        "2013-01-01  EWR: 300 departure",
-    ]
+    assert [text[:30] for text in lines] == ["2013-01-01 22:59  average dela", "2013-01-01  EWR: 300 departure"]
 
 
 def test_a_terminal_is_shown_pictures_and_a_file_lines() -> None:

@@ -84,8 +84,8 @@ def test_the_steps_of_the_image_give_a_service_that_needs_no_network_and_writes_
     entrypoint = image.entrypoint if shutil.which("tini") else image.entrypoint[2:]
     compose = yaml.safe_load(project_file("docker-compose.yml").read_text())
     service = [argument for argument in compose["services"]["sluice"]["command"] if "kafka" not in argument]
-    inside = image.root / "inside.py"
-    shutil.copy(Path(__file__).with_name("inside.py"), inside)
+    inside = image.root / "inside_image.py"
+    shutil.copy(Path(__file__).with_name("inside_image.py"), inside)
     jars("broker")
     shutil.copytree(folder_of_jars(), inside.with_name("jars"))
     assert not list(image.root.glob("opt/sluice/share/sluice/jars/broker"))

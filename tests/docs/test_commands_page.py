@@ -8,7 +8,7 @@ from sluice.cli import COMMANDS
 from sluice.config.load import check_text
 from sluice.draft.choices import AUTOMATIC, roles_of
 from sluice.draft.draft_pipeline import draft
-from sluice.draft.findings import findings
+from sluice.draft.sample_table import findings
 from sluice.draft.sampled_records import Sampled, sample
 from sluice.files import project_file
 

@@ -37,10 +37,7 @@ SHARED_KEYS = "[keys of several operators](#keys-of-several-operators)"
 def key_rows(model):
     """The name of each key, and its row: the name, the default, and the meaning."""
     return {
-        field.alias or name: (
-            f"* `{field.alias or name}`{default(field)}",
-            f"{field.description}{words(field)}",
-        )
+        field.alias or name: (f"* `{field.alias or name}`{default(field)}", f"{field.description}{words(field)}")
         for name, field in model.model_fields.items()
     }
 
@@ -113,17 +110,7 @@ def takes_and_gives(signatures):
 
 
 @pytest.mark.parametrize(
-    "model",
-    [
-        FileShape,
-        StreamShape,
-        MemberShape,
-        KeyShape,
-        EventTimeShape,
-        MarkWhenShape,
-        AlignShape,
-        EmptyPanesShape,
-    ],
+    "model", [FileShape, StreamShape, MemberShape, KeyShape, EventTimeShape, MarkWhenShape, AlignShape, EmptyPanesShape]
 )
 def test_keys_of_the_file(model):
     is_in_page(key_list(model))

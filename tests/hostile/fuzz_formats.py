@@ -27,7 +27,7 @@ from sluice.config.load import load_text
 from sluice.model.avro_schema import schema_of
 from sluice.model.protobuf import proto_fit
 from sluice.model.spec import Coding
-from sluice.wire.decoded import Decoded
+from sluice.wire.decoded_records import Decoded
 from sluice.wire.formats.avro_format import AvroOptions
 from sluice.wire.formats.format_contract import Part
 from sluice.wire.formats.format_table import codec

@@ -13,7 +13,7 @@ import pytest
 
 from sluice.ops.http_server import MAX_REQUEST, BoundedConnection, OpsServer
 from sluice.ops.pipelines import Pipelines, State
-from tests.unit.ops.registered import registered
+from tests.unit.ops.registered_pipelines import registered
 
 #: a client that drips, and the addresses of a client that attacks and of one that does not
 DRIPS, ATTACKER, OTHER = 400, "127.0.0.2", "127.0.0.1"

@@ -61,8 +61,7 @@ BOMBS = [
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "reason"),
-    [pytest.param(name, *rest, id=f"{name}: {what}") for name, what, *rest in BOMBS],
+    ("name", "value", "reason"), [pytest.param(name, *rest, id=f"{name}: {what}") for name, what, *rest in BOMBS]
 )
 def test_a_bomb_is_a_dead_letter_with_a_short_reason(name: str, value: bytes, reason: str) -> None:
     decode, ordinary = ORDINARY[name]

@@ -12,14 +12,7 @@ from contextlib import contextmanager, suppress
 
 import pytest
 
-from sluice.wire.schema_registry import (
-    AVRO,
-    MAX_ANSWER,
-    MAX_REFERENCES,
-    Registry,
-    RegistryError,
-    UnknownSchemaError,
-)
+from sluice.wire.schema_registry import AVRO, MAX_ANSWER, MAX_REFERENCES, Registry, RegistryError, UnknownSchemaError
 
 #: what answers a request: it gets the path and a function that sends bytes
 Answer = Callable[[str, Callable[[bytes], None]], None]

@@ -18,8 +18,8 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from sluice.extras import DISTRIBUTION
 from sluice.files import project_file
+from sluice.package_extras import DISTRIBUTION
 
 pytestmark = pytest.mark.slow
 

@@ -1,4 +1,4 @@
-"""The broker and the way to it fail under a service whose windows fire as time passes (rows.py).
+"""The broker and the way to it fail under a service whose windows fire as time passes (fault_rows.py).
 
 Records get the broker's time as they are appended (`LogAppendTime`). So what must come out is what `replay` gives for
 the records with the times that they have in the topic, however late the broker answered.

@@ -1,4 +1,4 @@
-"""Each row of "Several writers" in docs/exactly-once.md that needs no cluster (rows.py)."""
+"""Each row of "Several writers" in docs/exactly-once.md that needs no cluster (fault_rows.py)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.recovery.harness.output_reader import shown
 from tests.recovery.harness.service import Service
 from tests.recovery.harness.shared_service import Shared, created
 from tests.recovery.harness.sums_and_runs import FILE, OUTPUTS, tuples
-from tests.unit.kafka.tools import visible
+from tests.unit.kafka.broker_tools import visible
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 

@@ -15,7 +15,7 @@ from confluent_kafka.admin import AdminClient
 from sluice.checkpoint.checkpoint_identity import FILE as IDENTITY
 from sluice.cli import main
 from tests.recovery.harness.service import TOPIC_PARTITIONS, Service
-from tests.unit.state.damage import flip
+from tests.unit.state.damaged_files import flip
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
 

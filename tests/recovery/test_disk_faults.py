@@ -1,4 +1,4 @@
-"""The disk under a service's checkpoint is full, read-only, or gives back other bytes than were written (rows.py)."""
+"""The disk of a service's checkpoint is full, read-only, or returns other bytes than were written (fault_rows.py)."""
 
 from __future__ import annotations
 

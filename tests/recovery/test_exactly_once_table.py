@@ -1,4 +1,4 @@
-"""Each row of "What can fail, and when" in docs/exactly-once.md that needs no fault of the broker (rows.py)."""
+"""Each row of "What can fail, and when" in docs/exactly-once.md that needs no fault of the broker (fault_rows.py)."""
 
 from __future__ import annotations
 

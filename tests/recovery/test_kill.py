@@ -28,7 +28,7 @@ from sluice_demo.flights import load as load_flights
 from tests.recovery.harness.output_reader import OutputReader, shown, topic_partition
 from tests.recovery.harness.service import Position, position_of, skipped
 from tests.recovery.harness.sluice_process import SluiceProcess
-from tests.unit.kafka.tools import visible
+from tests.unit.kafka.broker_tools import visible
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
 

@@ -1,4 +1,4 @@
-"""Stages, joins, event time and dead letters, while each process of the service is killed in turn (rows.py)."""
+"""Stages, joins, event time and dead letters, while each process of the service is killed in turn (fault_rows.py)."""
 
 from __future__ import annotations
 

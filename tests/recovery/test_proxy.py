@@ -14,7 +14,7 @@ from sluice.kafka.embedded_broker import EmbeddedBroker
 from sluice.kafka.topics import create
 from tests.recovery.harness.proxy import Proxy, proxied_broker
 from tests.recovery.harness.tcp_server import TcpServer
-from tests.unit.kafka.tools import end, visible
+from tests.unit.kafka.broker_tools import end, visible
 from tests.unit.test_processes import await_true
 
 

@@ -1,4 +1,4 @@
-"""Each row of "What is refused at the start" in docs/exactly-once.md, as `sluice run` meets it (rows.py)."""
+"""Each row of "What is refused at the start" in docs/exactly-once.md, as `sluice run` meets it (fault_rows.py)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each row of "What can fail, and when" in docs/state.md, on the pool and its state servers alone (rows.py)."""
+"""Each row of "What can fail, and when" in docs/state.md, on the pool and its state servers alone (fault_rows.py)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from sluice.files import project_file
 from sluice.replayer.player import replay
 from tests.recovery.harness.process_table import processes
 from tests.recovery.harness.waiting import PATIENCE, wait_until
-from tests.unit.state.rows import FILE
+from tests.unit.state.packed_rows import FILE
 
 BATCH = 40
 #: the name of the process between a daemon and its pool
@@ -361,13 +361,13 @@ def test_k09_an_entry_of_the_log_is_damaged(bucket):
 
 
 def assert_right_or_refused_with_flipped_bits(bucket: Bucket, files: list[Path]) -> None:
-    """A bit at 20 places, at the same one in each of these files."""
+    """A bit at 10 places, at the same one in each of these files."""
     sound = {file: file.read_bytes() for file in files}
-    for part in range(20):
+    for part in range(10):
         for file, content in sound.items():
-            at = 3 + part * (len(content) - 3) // 20
+            at = 3 + part * (len(content) - 3) // 10
             file.write_bytes(content[:at] + bytes([content[at] ^ 4]) + content[at + 1 :])
-        assert_right_or_refused(bucket, f"a bit of part {part} of 20")
+        assert_right_or_refused(bucket, f"a bit of part {part} of 10")
         for file, content in sound.items():
             file.write_bytes(content)
 

@@ -18,8 +18,8 @@ from sluice.kafka.embedded_broker import EmbeddedBroker
 from sluice.kafka.kafka_errors import HungError
 from sluice.kafka.topics import LEDGER_CONFIG, create
 from tests.recovery.harness.proxy import Proxy, proxied_broker
+from tests.unit.kafka.broker_tools import visible
 from tests.unit.kafka.test_batch_writer import settings, texts, values
-from tests.unit.kafka.tools import visible
 
 pytestmark = pytest.mark.kafka
 

@@ -25,10 +25,10 @@ from sluice.model.stages import stages
 from sluice.spark.lanes.batch_lanes import OpenLanes
 from sluice.spark.pipeline.pipeline_run import run
 from sluice.spark.query import prepare
-from sluice.spark.watch import explained
+from sluice.spark.query_watch import explained
 from sluice.state.server.pool import end_query
 from sluice.wire.mark_headers import HEADER
-from tests.unit.kafka.tools import visible
+from tests.unit.kafka.broker_tools import visible
 
 NUMBERS = itertools.count()
 #: seconds that anything may take

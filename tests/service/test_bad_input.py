@@ -9,7 +9,7 @@ import pytest
 
 from sluice.batch import query_plan
 from sluice.kafka import ledger
-from tests.unit.kafka.tools import visible
+from tests.unit.kafka.broker_tools import visible
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 

@@ -11,7 +11,7 @@ from sluice.batch.query_plan import Plan
 from sluice.checkpoint.folder_store import FolderStore
 from sluice.checkpoint.offset_log import PLANNED, batches_in
 from sluice.config.load import load_text
-from tests.service.playing import record, replayed
+from tests.service.events_as_records import record, replayed
 
 PIPELINE = """
 streams:

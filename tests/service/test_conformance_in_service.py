@@ -15,7 +15,7 @@ import pytest
 from hypothesis import Phase, given, seed, settings
 from hypothesis import strategies as st
 
-from tests.service.cases import Case, Playing, in_handling_order, spreads, with_scope
+from tests.service.many_operators import Case, Playing, in_handling_order, spreads, with_scope
 from tests.spec import (
     event_strategies,
     join_strategies,
@@ -25,7 +25,7 @@ from tests.spec import (
     test_key_times_against_oracle,
     test_recent_duplicates_against_oracle,
 )
-from tests.spec.vectors import all_cases
+from tests.spec.conformance_vectors import all_cases
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 

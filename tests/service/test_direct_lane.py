@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from sluice.spark.lanes.direct_lane import DirectLane, RecordFeed
-from tests.service.cases import Playing, spreads
-from tests.service.playing import ORIGIN, record, replayed
-from tests.spec.vectors import all_cases
-from tests.unit.kafka.tools import produce_with_header
+from tests.service.events_as_records import ORIGIN, record, replayed
+from tests.service.many_operators import Playing, spreads
+from tests.spec.conformance_vectors import all_cases
+from tests.unit.kafka.broker_tools import produce_with_header
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
@@ -124,8 +124,7 @@ def test_a_batch_that_the_client_cannot_read_is_left_to_spark(service, lanes, co
     assert len([made for made in service.outputs("out") if "tuple" in made]) == 30 + 2 * count
 
 
-@pytest.mark.parametrize("buckets", [1, 3])
-@pytest.mark.parametrize(("most", "lane"), [(100_000, "service"), (1, "readers")])
+@pytest.mark.parametrize(("buckets", "most", "lane"), [(1, 100_000, "service"), (3, 1, "readers")])
 def test_conformance_cases_whoever_reads_the_records(service, lanes, buckets, most, lane):
     cases = [case for case in all_cases() if buckets == 1 or spreads(case)]
     playing = Playing(service, cases[:: len(cases) // 8], buckets=buckets, direct_records=most)

@@ -9,7 +9,7 @@ import pytest
 
 from sluice.files import project_file
 from sluice.replayer.player import replay
-from tests.service.playing import ORIGIN
+from tests.service.events_as_records import ORIGIN
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from click.testing import CliRunner
 
-from sluice.batch.envelope import RECORDS, pack
+from sluice.batch.packed_rows import RECORDS, pack
 from sluice.batch.query_plan import Plan
 from sluice.checkpoint import checkpoint_identity
 from sluice.checkpoint.checkpoint_folder import store_of
@@ -18,7 +18,7 @@ from sluice.cli import main
 from sluice.config.load import load
 from sluice.engine.stream.items import TUPLE
 from sluice.state.bucket import Bucket
-from tests.unit.state.damage import flip
+from tests.unit.state.damaged_files import flip
 
 SECOND = 1_000_000_000
 FILE = """

@@ -8,7 +8,7 @@ import pytest
 
 from sluice.model.stages import stages
 from sluice.replayer.player import replay
-from tests.service.playing import ORIGIN
+from tests.service.events_as_records import ORIGIN
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 

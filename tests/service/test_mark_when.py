@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from sluice.batch.envelope import RECORDS, TUPLE_WITH_MARK, Packed, ordinal, unpack
 from sluice.batch.merge import merged
+from sluice.batch.packed_rows import RECORDS, TUPLE_WITH_MARK, Packed, ordinal, unpack
 from sluice.batch.partition_router import route_records as spread
 from sluice.batch.query_plan import Plan
 from sluice.config.load import load_text

@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from sluice.model.stream_marks import CHOICES
-from tests.service.playing import ORIGIN, record, replayed
+from tests.service.events_as_records import ORIGIN, record, replayed
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 

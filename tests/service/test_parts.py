@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sluice.batch.envelope import IDLE_CLOCK, RECORDS, pack, packed_time, pieces
 from sluice.batch.merge import merged, merged_parts
+from sluice.batch.packed_rows import IDLE_CLOCK, RECORDS, pack, packed_time, pieces
 from sluice.batch.partition_router import route_records
 from sluice.batch.query_plan import Bounds, Plan
 from sluice.batch.reject_collector import dead_letters

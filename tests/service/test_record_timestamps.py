@@ -13,7 +13,7 @@ from sluice.inspect.record_topic import record
 from sluice.inspect.verify import verify
 from sluice.replayer.player import replay
 from tests.service.conftest import Service
-from tests.service.playing import ORIGIN
+from tests.service.events_as_records import ORIGIN
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 

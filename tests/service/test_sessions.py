@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from tests.service.playing import ORIGIN, record, replayed
+from tests.service.events_as_records import ORIGIN, record, replayed
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 

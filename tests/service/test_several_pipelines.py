@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.service.several import Several, sums_of
+from tests.service.several_pipelines import Several, sums_of
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
 

@@ -22,7 +22,7 @@ from sluice.model.spec import Pipeline
 from sluice.model.spreading import Keys, spread_by
 from sluice.model.stages import stages
 from sluice.model.types import INT64
-from sluice.replayer.event_batches import Cutter
+from sluice.replayer.event_batches import Batch, Cutter
 from sluice.replayer.event_file import numbered
 from sluice.testing import on_stream, pipeline_of
 from tests.spec import dedup_strategies, event_join_strategies, event_strategies
@@ -31,15 +31,27 @@ from tests.spec.join_strategies import LEFT, RIGHT, join_events, joins, sort_cas
 from tests.spec.strategies import SCHEMA, apart, events, operators
 
 
-def records_with(buckets: int, pipeline: Pipeline, given_events: list[dict[str, Any]], size: int) -> list[list[Any]]:
+class Run:
+    """Events, cut into batches of several sizes: once each, for all pipelines that differ in their marks alone."""
+
+    def __init__(self, pipeline: Pipeline, given_events: list[dict[str, Any]]) -> None:
+        self.placed = list(numbered(given_events))
+        self._inputs, self._cut = pipeline.inputs, dict[int, list[Batch]]()
+
+    def batches(self, size: int) -> list[Batch]:
+        if size not in self._cut:
+            self._cut[size] = list(Cutter(self._inputs).batches(self.placed, size))
+        return self._cut[size]
+
+
+def records_with(buckets: int, pipeline: Pipeline, run: Run, size: int) -> list[list[Any]]:
     """Per batch and stream the rows that go to Kafka: time, kind, topic partition, key, value."""
-    placed = list(numbered(given_events))
-    plan = plan_of(pipeline, placed, buckets)
+    plan = plan_of(pipeline, run.placed, buckets)
     graphs = [Graph(pipeline, plan.topic_partitions) for _ in range(buckets)]
     states = [graph.initial() for graph in graphs]
     keys = spread_by(pipeline) or {}
     found = []
-    for batch in Cutter(pipeline.inputs).batches(placed, size):
+    for batch in run.batches(size):
         clock = Clock(int(batch.at[0]), int(batch.at[-1]))
         shares = shared_by(pipeline, batch.inputs, keys, buckets) if buckets > 1 else [batch.inputs]
         made = [graph.feed(state, share, clock) for graph, state, share in zip(graphs, states, shares, strict=True)]
@@ -66,20 +78,17 @@ BUCKETS: Mapping[str, Sequence[int]] = {"record": (2,), "header": (3,)}
 
 
 def check(
-    pipeline: Pipeline,
-    given_events: list[dict[str, Any]],
-    size: int,
-    several: Mapping[str, Sequence[int]] = BUCKETS,
+    pipeline: Pipeline, given_events: list[dict[str, Any]], size: int, several: Mapping[str, Sequence[int]] = BUCKETS
 ) -> None:
     """Also that the ends of batches are not seen where marks are headers of tuples."""
-    header = with_marks(pipeline, "header")
-    cut, whole = (records_with(1, header, given_events, n) for n in (size, len(given_events) or 1))
+    header, run = with_marks(pipeline, "header"), Run(pipeline, given_events)
+    cut, whole = (records_with(1, header, run, n) for n in (size, len(given_events) or 1))
     assert by_stream(header, cut) == by_stream(header, whole)
     for marks, numbers in several.items() if spread_by(pipeline) is not None else ():
         form = with_marks(pipeline, marks)
-        expected = cut if marks == "header" else records_with(1, form, given_events, size)
+        expected = cut if marks == "header" else records_with(1, form, run, size)
         for buckets in numbers:
-            assert records_with(buckets, form, given_events, size) == expected, f"{buckets} buckets, marks: {marks}"
+            assert records_with(buckets, form, run, size) == expected, f"{buckets} buckets, marks: {marks}"
 
 
 def with_marks(pipeline: Pipeline, marks: str) -> Pipeline:
@@ -98,7 +107,7 @@ sizes = st.sampled_from([2, 5, 100])
 
 
 @given(st.one_of(apart(operators()), apart(operators()), operators()), events(), sizes)
-@settings(max_examples=30, derandomize=True)
+@settings(max_examples=22, derandomize=True)
 def test_any_window(operator: dict[str, Any], given_events: list[dict[str, Any]], size: int):
     check(one_operator(operator), given_events, size)
 
@@ -143,25 +152,25 @@ operators:
 
 
 @given(st.one_of(joins(apart=True), joins(apart=True), joins()), join_events(), sizes)
-@settings(max_examples=30, derandomize=True)
+@settings(max_examples=22, derandomize=True)
 def test_any_join(operator: dict[str, Any], given_events: list[dict[str, Any]], size: int):
     check(pipeline_of({"operator": operator, "input": given_events}), list(map(on_stream, given_events)), size)
 
 
 @given(event_join_strategies.cases, sizes)
-@settings(max_examples=25, derandomize=True)
+@settings(max_examples=18, derandomize=True)
 def test_any_join_over_event_time(case: dict[str, Any], size: int):
     check(pipeline_of(case), list(map(on_stream, case["input"])), size)
 
 
 @given(sort_cases(st.one_of(apart(sorts()), apart(sorts()), sorts())), sizes)
-@settings(max_examples=30, derandomize=True)
+@settings(max_examples=22, derandomize=True)
 def test_any_sort(case: dict[str, Any], size: int):
     check(pipeline_of(case), case["input"], size)
 
 
 @given(st.one_of(apart(operators()), operators()), events(), sizes)
-@settings(max_examples=20, derandomize=True)
+@settings(max_examples=15, derandomize=True)
 def test_any_window_of_a_handler(operator: dict[str, Any], given_events: list[dict[str, Any]], size: int):
     own = {name: operator[name] for name in ("window", "partition_by", "schema")}
     case = {"operator": own | {"kind": "custom", "handler": "tests.spec.handler_classes:Contents"}}
@@ -169,20 +178,20 @@ def test_any_window_of_a_handler(operator: dict[str, Any], given_events: list[di
 
 
 @given(event_strategies.cases, sizes)
-@settings(max_examples=30, derandomize=True)
+@settings(max_examples=22, derandomize=True)
 def test_any_window_over_event_time(case: dict[str, Any], size: int):
     check(pipeline_of(case), case["input"], size)
 
 
 @given(event_strategies.sort_cases, sizes)
-@settings(max_examples=30, derandomize=True)
+@settings(max_examples=22, derandomize=True)
 def test_any_sort_over_event_time(case: dict[str, Any], size: int):
     assert spread_by(pipeline_of(case)) is None or case["operator"]["partition_by"]
     check(pipeline_of(case), case["input"], size)
 
 
 @given(dedup_strategies.cases, sizes)
-@settings(max_examples=25, derandomize=True)
+@settings(max_examples=18, derandomize=True)
 def test_any_dedup(case: dict[str, Any], size: int):
     assert spread_by(pipeline_of(case)) is not None
     check(pipeline_of(case), case["input"], size)
@@ -369,7 +378,7 @@ def test_a_replay_of_an_outer_join_gives_the_order_of_the_service(behind: str):
     event = st.tuples(st.sampled_from([0, 0, 0.5, 2]), st.sampled_from("lr"), st.sampled_from("abcd"))
 
     @given(st.lists(event, max_size=15), sizes)
-    @settings(max_examples=20, derandomize=True)
+    @settings(max_examples=15, derandomize=True)
     def of(drawn: list[tuple[float, str, str]], size: int) -> None:
         given_events: list[dict[str, Any]] = []
         at = 0.0
@@ -390,7 +399,7 @@ def test_a_replay_of_an_outer_join_gives_the_order_of_the_service(behind: str):
 
 def written(pipeline: Pipeline, given_events: list[dict[str, Any]], size: int) -> dict[str, list[Any]]:
     """The tuples that a service with one bucket writes to each output."""
-    rows = by_stream(pipeline, records_with(1, pipeline, given_events, size))
+    rows = by_stream(pipeline, records_with(1, pipeline, Run(pipeline, given_events), size))
     return {name: [orjson.loads(value) for *_, value in of if value] for name, of in rows.items()}
 
 

@@ -15,8 +15,8 @@ from confluent_kafka import Message
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from sluice.batch.envelope import split_pass_through
 from sluice.batch.merge import merged_parts
+from sluice.batch.packed_rows import split_pass_through
 from sluice.batch.partition_router import arrived_rows
 from sluice.batch.query_plan import BOUNDS, Plan
 from sluice.config.load import load_text
@@ -29,15 +29,9 @@ from sluice.state.outgoing import records as written
 from sluice.state.restore import rescaled
 from sluice.testing import on_stream, pipeline_of
 from sluice.time_units import SECOND
-from tests.service.test_spread import by_stream, records_with
+from tests.service.test_spread import Run, by_stream, records_with
 from tests.service.test_spread import check as check_buckets
-from tests.spec import (
-    dedup_strategies,
-    early_strategies,
-    event_join_strategies,
-    event_strategies,
-    session_strategies,
-)
+from tests.spec import dedup_strategies, early_strategies, event_join_strategies, event_strategies, session_strategies
 from tests.spec.computed_watermarks import computed, with_computed
 from tests.spec.strategies import Case
 
@@ -103,7 +97,7 @@ def test_what_a_tuple_causes_comes_before_what_its_watermark_causes():
         {"at": float(n), "tuple": {"k": k, "t": t}} for n, (k, t) in enumerate([("b", 1), ("a", 2), ("c", 30)])
     ]
     check(pipeline, given_events, 3)
-    rows = by_stream(pipeline, records_with(1, pipeline, given_events, 3))["output"]
+    rows = by_stream(pipeline, records_with(1, pipeline, Run(pipeline, given_events), 3))["output"]
     found = [orjson.loads(value) for *_, value in rows if value]
     assert [(row["k"], row["t"]) for row in found] == [("b", 1), ("a", 2), ("c", 30), ("a", 0), ("b", 0)]
 

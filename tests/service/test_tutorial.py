@@ -19,7 +19,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from sluice.files import project_file
 from sluice.kafka.topics import create
 from sluice.processes import ChildProcess
-from tests.unit.kafka.tools import visible
+from tests.unit.kafka.broker_tools import visible
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from sluice.processes import ChildProcess
-from tests.service.playing import record, replayed
+from tests.service.events_as_records import record, replayed
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 

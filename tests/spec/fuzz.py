@@ -1,6 +1,6 @@
 """`make fuzz MINUTES=n`: compares the engine with the oracle on new random cases until the time is up.
 
-A difference is printed as the smallest case that shows it, and belongs into tests/spec/finds.py.
+A difference is printed as the smallest case that shows it, and belongs into tests/spec/kept_finds.py.
 """
 
 from __future__ import annotations

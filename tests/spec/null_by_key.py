@@ -6,7 +6,7 @@ together, in random batches, with its state saved and loaded between them; the o
 keys of a run share the operator, the times of the rounds, the marks and the watermarks. Tuples and dead letters of each
 key are compared; marks, which all keys share, are not.
 
-A difference is printed with the operator and the events of the key, and belongs into tests/spec/finds.py.
+A difference is printed with the operator and the events of the key, and belongs into tests/spec/kept_finds.py.
 """
 
 from __future__ import annotations

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from sluice.model.engine_limits import LIMITS, EngineLimits
 from tests.spec import oracle
 from tests.spec.every_cut import CLEANED_EARLY, check_every_cut
-from tests.spec.finds import FINDS
-from tests.spec.storage import SMALL_BLOCKS, block_of, in_blocks, in_rings, is_in_rings
+from tests.spec.kept_finds import FINDS
+from tests.spec.storage_strategies import SMALL_BLOCKS, block_of, in_blocks, in_rings, is_in_rings
 from tests.spec.strategies import VALUES, Case, cases, cuts
 
 pytestmark = pytest.mark.usefixtures("states_are_checked")

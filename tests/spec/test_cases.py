@@ -15,8 +15,8 @@ from sluice.files import project_file
 from sluice.model.engine_limits import EngineLimits
 from sluice.testing import run_case
 from tests.spec.comparing import differences
+from tests.spec.conformance_vectors import Case, all_cases, random_cuts
 from tests.spec.test_rule_ids import ids, rows
-from tests.spec.vectors import Case, all_cases, random_cuts
 
 FOLDER = Path(__file__).parent / "cases"
 CASES: list[Case] = [case for file in sorted(FOLDER.glob("*.json")) for case in json.loads(file.read_text())]

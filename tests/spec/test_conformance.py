@@ -11,8 +11,8 @@ import pytest
 from sluice.model.engine_limits import EngineLimits
 from sluice.testing import run_case
 from tests.spec.comparing import Record, differences
-from tests.spec.storage import block_of
-from tests.spec.vectors import Case, all_cases, random_cuts, supported
+from tests.spec.conformance_vectors import Case, all_cases, random_cuts, supported
+from tests.spec.storage_strategies import block_of
 
 CASES = [case for case in all_cases() if supported(case)]
 RANDOM_CUTS = 4

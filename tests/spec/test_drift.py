@@ -12,7 +12,7 @@ import pytest
 from sluice.config.load import load_text
 from sluice.engine.graph import Graph
 from sluice.engine.stream.clock import Clock
-from tests.spec.tuples import items
+from tests.spec.tuple_batches import items
 
 BATCH, WINDOW = 100_000, 1_000
 PIPELINE = f"""

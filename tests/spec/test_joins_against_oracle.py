@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from sluice.model.engine_limits import EngineLimits
 from sluice.testing import run_case
 from tests.spec.comparing import differences
+from tests.spec.conformance_vectors import all_cases, supported
 from tests.spec.join_oracle import Record, run_join, run_sort
 from tests.spec.join_strategies import join_cases, outer_cases, sort_cases
 from tests.spec.strategies import Case, cuts
-from tests.spec.vectors import all_cases, supported
 
 pytestmark = pytest.mark.usefixtures("states_are_checked")
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.spec import oracle
 from tests.spec.comparing import differences
-from tests.spec.vectors import Case, all_cases, supported
+from tests.spec.conformance_vectors import Case, all_cases, supported
 
 CASES = [
     c for c in all_cases()

@@ -35,8 +35,7 @@ def test_a_watermark_that_is_made_follows_its_tuple():
 
 
 @pytest.mark.parametrize(
-    ("direction", "expected"),
-    [("asc", ["-1.0", "2.0", "inf", "nan"]), ("desc", ["nan", "inf", "2.0", "-1.0"])],
+    ("direction", "expected"), [("asc", ["-1.0", "2.0", "inf", "nan"]), ("desc", ["nan", "inf", "2.0", "-1.0"])]
 )
 def test_nan_is_greater_than_every_number_in_a_sort(direction: str, expected: list[str]):
     """O4."""

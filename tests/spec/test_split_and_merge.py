@@ -39,7 +39,7 @@ from tests.spec.buckets import Spread, of_stream, plan_of
 from tests.spec.computed_watermarks import computed, with_computed
 from tests.spec.every_cut import CLEANED_EARLY
 from tests.spec.join_strategies import LEFT, join_cases, sort_cases, sorts
-from tests.spec.storage import SMALL_BLOCKS, in_blocks, in_rings
+from tests.spec.storage_strategies import SMALL_BLOCKS, in_blocks, in_rings
 from tests.spec.strategies import Case, apart, cases, events, operators
 
 pytestmark = pytest.mark.usefixtures("states_are_checked")
@@ -152,10 +152,19 @@ def shared_by(
     return [{name: one.share(np.isin(parts[name], [*own])) for name, one in spread.items()} for own in shares]
 
 
-def rows(pipeline: Pipeline, given_events: list[dict[str, Any]], division: Division) -> list[list[Any]]:
+#: the placed events of a run, and the batches into which they are cut
+Cut = tuple[list[Any], list[Batch]]
+
+
+def cut_of(pipeline: Pipeline, given_events: list[dict[str, Any]], size: int) -> Cut:
     placed = list(numbered(given_events))
+    return placed, list(Cutter(pipeline.inputs).batches(placed, size))
+
+
+def rows(pipeline: Pipeline, cut: Cut, division: Division) -> list[list[Any]]:
+    placed, batches = cut
     divided, found = Divided(pipeline, placed, division), []
-    for number, batch in enumerate(Cutter(pipeline.inputs).batches(placed, division.size)):
+    for number, batch in enumerate(batches):
         divided.advance(number)
         found.append(divided.feed(batch))
     return found
@@ -166,7 +175,8 @@ def check(
 ) -> None:
     pipeline, division = limited(pipeline, limits), division.of_run(len(given_events))
     never = Division(division.size, -1, 1, -1, frozenset(), 0, saved=False)
-    assert rows(pipeline, given_events, division) == rows(pipeline, given_events, never)
+    cut = cut_of(pipeline, given_events, division.size)
+    assert rows(pipeline, cut, division) == rows(pipeline, cut, never)
 
 
 def check_case(case: Case, division: Division, limits: EngineLimits = CLEANED_EARLY) -> None:
@@ -174,49 +184,49 @@ def check_case(case: Case, division: Division, limits: EngineLimits = CLEANED_EA
 
 
 @given(st.one_of(cases(apart(operators())), cases()), divisions())
-@settings(max_examples=50, derandomize=True, deadline=None)
+@settings(max_examples=35, derandomize=True, deadline=None)
 def test_any_window(case: Case, division: Division):
     check_case(case, division)
 
 
 @given(in_rings, divisions())
-@settings(max_examples=25, derandomize=True, deadline=None)
+@settings(max_examples=18, derandomize=True, deadline=None)
 def test_windows_in_rings(case: Case, division: Division):
     check_case(case, division)
 
 
 @given(in_blocks, divisions())
-@settings(max_examples=25, derandomize=True, deadline=None)
+@settings(max_examples=18, derandomize=True, deadline=None)
 def test_windows_in_blocks(case: Case, division: Division):
     check_case(case, division, SMALL_BLOCKS)
 
 
 @given(event_strategies.cases, divisions())
-@settings(max_examples=50, derandomize=True, deadline=None)
+@settings(max_examples=35, derandomize=True, deadline=None)
 def test_any_window_over_event_time(case: Case, division: Division):
     check_case(case, division)
 
 
 @given(event_strategies.sort_cases, divisions())
-@settings(max_examples=40, derandomize=True, deadline=None)
+@settings(max_examples=30, derandomize=True, deadline=None)
 def test_any_sort_over_event_time(case: Case, division: Division):
     check_case(case, division)
 
 
 @given(st.one_of(join_cases(apart=True), join_cases(apart=True), join_cases()), divisions())
-@settings(max_examples=40, derandomize=True, deadline=None)
+@settings(max_examples=30, derandomize=True, deadline=None)
 def test_any_join(case: Case, division: Division):
     check_case(case, division)
 
 
 @given(st.one_of(sort_cases(apart(sorts())), sort_cases()), divisions())
-@settings(max_examples=30, derandomize=True, deadline=None)
+@settings(max_examples=24, derandomize=True, deadline=None)
 def test_any_sort(case: Case, division: Division):
     check_case(case, division)
 
 
 @given(operators(), events(), divisions())
-@settings(max_examples=40, derandomize=True, deadline=None)
+@settings(max_examples=30, derandomize=True, deadline=None)
 def test_any_window_of_a_handler(operator: dict[str, Any], given_events: list[dict[str, Any]], division: Division):
     own = {name: operator[name] for name in ("window", "partition_by", "schema")}
     handler = own | {"kind": "custom", "handler": "tests.spec.handler_classes:Contents"}
@@ -224,7 +234,7 @@ def test_any_window_of_a_handler(operator: dict[str, Any], given_events: list[di
 
 
 @given(event_strategies.cases, divisions())
-@settings(max_examples=30, derandomize=True, deadline=None)
+@settings(max_examples=24, derandomize=True, deadline=None)
 def test_any_window_over_event_time_of_a_handler(case: Case, division: Division):
     names = ("window", "partition_by", "schema", "event_time", "event_time_resolution")
     own = {name: case["operator"][name] for name in names if name in case["operator"]}
@@ -266,12 +276,12 @@ rescales = st.builds(
 )
 
 
-def rescaled_rows(pipeline: Pipeline, given_events: list[dict[str, Any]], of: Rescales) -> list[list[Any]]:
-    placed, keys, found = list(numbered(given_events)), spread_by(pipeline), []
+def rescaled_rows(pipeline: Pipeline, cut: Cut, of: Rescales) -> list[list[Any]]:
+    (placed, batches), keys, found = cut, spread_by(pipeline), []
     plan = cache(partial(plan_of, pipeline, placed))
     graph = Graph(pipeline, plan(1).topic_partitions)
     states = [graph.initial()]
-    for number, batch in enumerate(Cutter(pipeline.inputs).batches(placed, of.size)):
+    for number, batch in enumerate(batches):
         if keys is not None and number in of.numbers:
             count = of.numbers[number]
             parts = [graph.split(state, count, lambda key, n=count: zlib.crc32(key) % n) for state in states]
@@ -297,7 +307,8 @@ def check_rescales(case: Case, of: Rescales) -> None:
 def check_rescaled(pipeline: Pipeline, given_events: list[dict[str, Any]], of: Rescales) -> None:
     of = of.of_run(len(given_events))
     never = replace(of, numbers={})
-    assert rescaled_rows(pipeline, given_events, of) == rescaled_rows(pipeline, given_events, never)
+    cut = cut_of(pipeline, given_events, of.size)
+    assert rescaled_rows(pipeline, cut, of) == rescaled_rows(pipeline, cut, never)
 
 
 #: the operators that may have several buckets
@@ -326,7 +337,7 @@ def spread(case: Case) -> bool:
 
 @pytest.mark.parametrize("kind", RESCALED)
 @given(st.data(), rescales)
-@settings(max_examples=25, derandomize=True, deadline=None, suppress_health_check=SLOW)
+@settings(max_examples=18, derandomize=True, deadline=None, suppress_health_check=SLOW)
 def test_any_sequence_of_rescales_gives_the_outputs_of_none(kind: str, data: st.DataObject, of: Rescales):
     check_rescales(data.draw(RESCALED[kind].filter(spread)), of)
 
@@ -336,7 +347,7 @@ COMPUTED = ("event time", "sort", "session", "early", "dedup", "interval join", 
 
 @pytest.mark.parametrize("kind", [kind for kind in RESCALED if "event" in kind or kind in COMPUTED])
 @given(st.data(), computed(), rescales)
-@settings(max_examples=15, derandomize=True, deadline=None, suppress_health_check=SLOW)
+@settings(max_examples=12, derandomize=True, deadline=None, suppress_health_check=SLOW)
 def test_computed_watermarks_with_any_sequence_of_rescales(
     kind: str, data: st.DataObject, settings_of: dict[str, Any], of: Rescales
 ):
@@ -353,7 +364,7 @@ ALIGNED = {
 
 
 @given(events({"k", "i"}), divisions())
-@settings(max_examples=60, derandomize=True, deadline=None)
+@settings(max_examples=40, derandomize=True, deadline=None)
 def test_tuples_that_wait_for_an_aligned_mark(given_events: list[dict[str, Any]], division: Division):
     check_case({"operator": ALIGNED, "input": given_events}, division)
 
@@ -383,7 +394,7 @@ operators:
 
 
 @given(events(frozenset(LEFT)), divisions())
-@settings(max_examples=40, derandomize=True, deadline=None)
+@settings(max_examples=30, derandomize=True, deadline=None)
 def test_a_join_behind_a_window_is_divided_by_one_of_its_equalities(given_events: list[Any], division: Division):
     pipeline = load_text(CHAIN, "chain", environment=None)
     assert spread_by(pipeline), "n says where everything belongs"
@@ -409,7 +420,7 @@ operators:
 @pytest.mark.parametrize("key", ["k", "n", "n + 1"])
 @pytest.mark.parametrize("parts", ["key", "f, key", "i, f, key"])
 @given(given_events=events(frozenset(LEFT)), division=divisions())
-@settings(max_examples=15, derandomize=True, deadline=None)
+@settings(max_examples=12, derandomize=True, deadline=None)
 def test_a_dedup_is_divided_by_the_part_of_its_key_that_the_windows_behind_it_have(
     key: str, parts: str, given_events: list[Any], division: Division
 ):

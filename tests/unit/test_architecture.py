@@ -26,7 +26,16 @@ MAX_FILES_OF_A_KIND = 8
 #: functions that may have one of the EMPTY_WORDS as a local
 MAX_EMPTY_WORDS = 5
 #: modules at the top that every floor may import, and modules at the top that no floor may import
-BASE = {"time_units", "files", "processes", "extras", "arrow_without_pandas", "invariants", "json_texts", "__version__"}
+BASE = {
+    "time_units",
+    "files",
+    "processes",
+    "package_extras",
+    "arrow_without_pandas",
+    "invariants",
+    "json_texts",
+    "__version__",
+}
 PROGRAMS = {"cli", "pytest_plugin", "__main__"}
 
 #: floor -> the floors that it may import, beside itself and BASE. The floors of one line and above do not appear in it.

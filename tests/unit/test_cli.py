@@ -12,10 +12,10 @@ import pytest
 from click.testing import CliRunner
 
 from sluice import __version__, cli
-from sluice.extras import MODULES
 from sluice.files import project_file
 from sluice.model.errors import SluiceError
 from sluice.model.secrets import MASKS
+from sluice.package_extras import MODULES
 
 
 def test_help_names_every_command_and_imports_none() -> None:

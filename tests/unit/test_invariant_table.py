@@ -21,7 +21,7 @@ from sluice.model.errors import InvariantError
 from sluice.spark.failures import explained
 from sluice.state.bucket import Bucket
 from sluice.state.bucket_log import Entry, Log
-from tests.unit.state.rows import plan_of, rows_of
+from tests.unit.state.packed_rows import plan_of, rows_of
 
 
 def records(*rows: tuple[int, int, int]) -> pa.RecordBatch:
@@ -111,7 +111,7 @@ def test_a_clock_that_goes_back_and_a_timer_that_was_missed_end_the_batch(
 
 def test_records_of_a_topic_partition_that_are_not_in_order_end_the_batch(tmp_path: Path):
     (row,) = rows_of(0, 2)
-    from sluice.batch.envelope import PartitionSlice  # noqa: PLC0415
+    from sluice.batch.packed_rows import PartitionSlice  # noqa: PLC0415
 
     swapped = PartitionSlice.of(row[1])
     object.__setattr__(swapped, "rows", swapped.rows.take(pa.array([1, 0])))

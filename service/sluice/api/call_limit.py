@@ -112,9 +112,9 @@ def of_batch(number: int) -> Iterator[None]:
 
 
 def _message(name: object) -> str:
-    given = f"{name.__module__}:{name.__qualname__}" if isinstance(name, type) else name
+    class_name = f"{name.__module__}:{name.__qualname__}" if isinstance(name, type) else name
     return (
-        f"operator {Calls.operator}: a call of the class {given} did not return within {Calls.seconds:g} s "
+        f"operator {Calls.operator}: a call of the class {class_name} did not return within {Calls.seconds:g} s "
         f"(class_timeout). No output of the batch is visible, and the next start repeats it"
     )
 

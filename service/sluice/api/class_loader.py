@@ -44,8 +44,8 @@ class ClassError(ValueError):
 
 
 def search_beside(file: str | Path) -> None:
-    """Lets `resolve` find modules in the folder of a pipeline file, behind all others, in this process and in those
-    that it starts (FN8).
+    """Lets `resolve` find modules in the folder of a pipeline file, behind all others, in this process and in the
+    processes that it starts (FN8).
     """
     folder = str(Path(file).resolve().parent)
     if folder not in sys.path:
@@ -83,13 +83,13 @@ def digests_of(modules: Iterable[str]) -> dict[str, str | None]:
 
 
 def forget_changed(modules: Iterable[str]) -> None:
-    """Lets `resolve` import those of the modules again whose files have changed. Objects of their classes stay."""
+    """Lets `resolve` import modules again whose files have changed. Objects of their classes stay."""
     _forget(module for module in modules if _DIGESTS.get(module) != _digest(module))
 
 
 def forget_others(modules: Mapping[str, str | None]) -> None:
-    """Lets `resolve` import those of the modules again of which this process has another content than the service: a
-    forked process has what its parent had loaded, which may be an earlier content.
+    """Lets `resolve` import modules again of which this process has another version than the service: a forked process
+    has the versions that its parent loaded, which may be older.
     """
     _forget([module for module, digest in _DIGESTS.items() if modules.get(module, digest) != digest])
 

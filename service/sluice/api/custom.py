@@ -121,7 +121,7 @@ class CustomValues(Protocol):
 
     def values(self, *columns: pa.Array) -> pa.Array | np.ndarray:
         """The value for each tuple, in their order, as an array; null is as None of `Custom.result`. `columns` are the
-        arguments of some tuples: without those of which an argument is null, unless its parameter has a `?`.
+        arguments of these tuples. A tuple with a null argument is not among them, unless the parameter has a `?`.
         """
 
 
@@ -147,7 +147,7 @@ class CustomCombined(Protocol):
     signature: str
 
     def lift(self, *columns: pa.Array) -> Sequence[pa.Array | np.ndarray]:
-        """As that of CustomLifted: an array for each parameter of `result`."""
+        """As `lift` of CustomLifted: an array for each parameter of `result`."""
 
     def combine(self, older: list[np.ndarray], younger: list[np.ndarray]) -> Sequence[pa.Array | np.ndarray]:
         """The numbers of many runs of tuples: run n is older[.][n] followed by younger[.][n]. It must be associative;
@@ -155,7 +155,7 @@ class CustomCombined(Protocol):
         """
 
     def result(self, *numbers: np.ndarray) -> pa.Array | np.ndarray:
-        """As that of CustomLifted, with a parameter for each number."""
+        """As `result` of CustomLifted, with a parameter for each number."""
 
 
 def lifts(given: object) -> bool:
@@ -188,12 +188,12 @@ def load(name: str) -> type[Custom]:
 
 def load_of_tuples(name: str) -> type[CustomValues]:
     """As `load`, for the output of a map (FN16)."""
-    given: type[Any] = resolve(name, object)
-    if not callable(getattr(given, OF_TUPLES, None)):
+    user_class: type[Any] = resolve(name, object)
+    if not callable(getattr(user_class, OF_TUPLES, None)):
         raise ClassError(f"a class with the method {OF_TUPLES}, in the output of a map (rule FN16)")
-    if not _signature(given).parameters:
-        raise ClassError(f"a class whose signature has an argument ({given.__name__})")
-    return _fitting(given, {OF_TUPLES: len(_signature(given).parameters)})
+    if not _signature(user_class).parameters:
+        raise ClassError(f"a class whose signature has an argument ({user_class.__name__})")
+    return _fitting(user_class, {OF_TUPLES: len(_signature(user_class).parameters)})
 
 
 def function_of_tuples(given: type[CustomValues]) -> Function:

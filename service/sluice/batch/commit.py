@@ -16,8 +16,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from sluice.batch.envelope import BROADCAST, COUNTS, DEAD_LETTERS, RECORDS, TUPLE_WITH_MARK, Body, Packed, unpack
 from sluice.batch.merge import merged_parts
+from sluice.batch.packed_rows import BROADCAST, COUNTS, DEAD_LETTERS, RECORDS, TUPLE_WITH_MARK, Body, Packed, unpack
 from sluice.batch.query_plan import Plan
 from sluice.batch.reject_collector import dead_letters, read_again
 from sluice.batch.spool import in_memory, remove_files
@@ -99,12 +99,12 @@ def commit_part(plan: Plan, bucket: int, batch: int, rows: list[Packed]) -> Repo
 
 def split_parted(plan: Plan, rows: Iterable[Packed]) -> tuple[list[Packed], list[Packed]]:
     """The rows with records of streams that the buckets write, and the other rows."""
-    own: list[Packed] = []
+    parted: list[Packed] = []
     others: list[Packed] = []
     for kind, body in in_memory(plan.checkpoint, rows):
         mine = kind == RECORDS and unpack(body)[1]["stream"] in plan.parted
-        (own if mine else others).append((kind, body))
-    return own, others
+        (parted if mine else others).append((kind, body))
+    return parted, others
 
 
 def _written_in_time(
@@ -112,8 +112,8 @@ def _written_in_time(
 ) -> tuple[BatchResult, bool]:
     """The outputs, and whether they were written now, as `_written`. Tries again for RETRY_TIMEOUT_S.
 
-    The writer of a bucket may also be fenced by that of another process of the same start, which has the bucket since
-    then or had it before: the next attempt shows whether the part is written.
+    The writer of a bucket may also be fenced by the writer of another process of the same start, which has or had the
+    bucket: the next attempt shows whether the part is written.
     """
     deadline, fenced = time.monotonic() + RETRY_TIMEOUT_S, 0
     held = list(in_memory(plan.checkpoint, rows))
@@ -192,7 +192,7 @@ class WrittenStream:
         """Raises InvariantError unless these records of the buckets, and no others, were added. An EMPTY_FIRING of
         each bucket is one record.
         """
-        kinds = (part.column("kind").to_numpy() for own in sources for part in own)
+        kinds = (part.column("kind").to_numpy() for slices in sources for part in slices)
         lost = sum((np.bincount(kind, minlength=KINDS) for kind in kinds), start=-self._counts)
         lost[EMPTY_FIRING] = min(lost[EMPTY_FIRING], 0)
         if lost.any():
@@ -322,10 +322,14 @@ class BatchResult:
 
         Raises InvariantError if it has a tuple for a topic partition of another bucket.
         """
-        own = partition % self._plan.buckets == self._bucket
-        if (~own & np.isin(kind, TUPLES)).any():
+        is_own = partition % self._plan.buckets == self._bucket
+        if (~is_own & np.isin(kind, TUPLES)).any():
             raise violated("one bucket for a topic partition", f"stream {name}, bucket {self._bucket}")
-        return (batch, kind, partition) if own.all() else (batch.filter(pa.array(own)), kind[own], partition[own])
+        return (
+            (batch, kind, partition)
+            if is_own.all()
+            else (batch.filter(pa.array(is_own)), kind[is_own], partition[is_own])
+        )
 
     def _warn_of_times(self, name: str, count: int) -> None:
         """Says once for each start and stream that records got the operator clock as their timestamp."""

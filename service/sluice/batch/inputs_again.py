@@ -19,13 +19,7 @@ import numpy as np
 import pyarrow as pa
 from confluent_kafka import Message
 
-from sluice.batch.envelope import (
-    ITSELF,
-    NUMBERS,
-    Packed,
-    PartitionSlice,
-    shares,
-)
+from sluice.batch.packed_rows import ITSELF, NUMBERS, Packed, PartitionSlice, shares
 from sluice.batch.partition_router import arrived_rows
 from sluice.batch.query_plan import Plan
 from sluice.batch.reject_collector import RejectCollector

@@ -23,7 +23,7 @@ import pyarrow as pa
 from sluice.columns.key_bytes import murmur2
 from sluice.compiler.progress import reported, to_stderr
 from sluice.engine import operator_warm_up as engine
-from sluice.kafka.librdkafka import column_consumer, enqueue
+from sluice.kafka.librdkafka import column_consumer, producer_queue
 from sluice.model.avro_schema import schema_of
 from sluice.model.protobuf import proto_fit
 from sluice.model.spec import Coding, Pipeline, Properties, Settings, Stream
@@ -101,7 +101,7 @@ def keys() -> None:
 
 def clients() -> None:
     column_consumer.compile_kernels()
-    enqueue.compile_kernel()
+    producer_queue.compile_kernel()
 
 
 def in_this_process(parts: Iterable[Work], log: Callable[[str], object] = to_stderr) -> None:

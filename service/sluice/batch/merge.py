@@ -207,8 +207,8 @@ def _taken(parts: Sequence[pa.RecordBatch], order: np.ndarray) -> pa.RecordBatch
 
 
 def _of_one_cause(groups: Sequence[Sequence[pa.RecordBatch]], buckets: int, size: int) -> Iterator[pa.RecordBatch]:
-    """All records of one time and ordinal in order, in pieces of about `size` bytes. `groups` has those of each bucket,
-    as Arrow batches in order.
+    """All records of one time and ordinal in order, in pieces of about `size` bytes. `groups` has the outputs of each
+    bucket, as Arrow batches in order.
     """
     filled = [parts for parts in groups if parts]
     lone = sum(int(np.count_nonzero(_column(parts, "kind") == EMPTY_FIRING)) for parts in filled)
@@ -230,8 +230,8 @@ def _runs(groups: Sequence[Sequence[pa.RecordBatch]]) -> list[deque[pa.RecordBat
     runs: list[deque[pa.RecordBatch]] = []
     for parts in groups:
         end = None
-        for given in parts:
-            part = _taken([given], np.lexsort(_ranks([given])))
+        for packed in parts:
+            part = _taken([packed], np.lexsort(_ranks([packed])))
             if end is None or _place(part, 0) < end:
                 runs.append(deque())
             runs[-1].append(part)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 
-from sluice.batch.envelope import (
+from sluice.batch.packed_rows import (
     COUNTS,
     DEAD_LETTERS,
     IDLE_CLOCK,
@@ -183,8 +183,8 @@ class PartitionRouter(PartitionRecords):
             yield whole.packed()
             return
         of_tuples = buckets_of(self.spread, self.first, kept.tuples, self.plan.buckets)
-        for own in whole.divided(of_tuples, self.plan.buckets, self.steps(kept)):
-            yield own.packed()
+        for bucket_rows in whole.divided(of_tuples, self.plan.buckets, self.steps(kept)):
+            yield bucket_rows.packed()
 
 
 def _counts(rows: Rows) -> dict[str, int]:

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from confluent_kafka import Message
 
-from sluice.batch.envelope import Body, pack, topic_partition_of, unpack
+from sluice.batch.packed_rows import Body, pack, topic_partition_of, unpack
 from sluice.kafka.client import LOGGER
 from sluice.kafka.kafka_errors import HeaderNameError, UnavailableError
 from sluice.kafka.range_reader import headers_of, read

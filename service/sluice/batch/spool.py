@@ -23,7 +23,7 @@ from typing import BinaryIO, Self
 
 import orjson
 
-from sluice.batch.envelope import SPOOLED, Packed
+from sluice.batch.packed_rows import SPOOLED, Packed
 
 #: the name of a spool's file: the number of its batch, and a random UUID. NFS keeps a file that is removed while a
 #: process has mapped it under another name (.nfs...) in the same folder, until the process unmaps it

@@ -12,16 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sluice.batch.envelope import (
-    BEFORE,
-    BEHIND,
-    END,
-    ITSELF,
-    NUMBERS,
-    ordinal,
-    port_of,
-    topic_partition_of,
-)
+from sluice.batch.packed_rows import BEFORE, BEHIND, END, ITSELF, NUMBERS, ordinal, port_of, topic_partition_of
 from sluice.batch.query_plan import Plan
 from sluice.batch.reject_collector import RejectCollector
 from sluice.batch.time_steps import Steps, steps_of
@@ -57,7 +48,7 @@ FIRST_MICROSECOND = -LAST_MICROSECOND
 class Rows:
     """The usable records of a topic partition, in order: one row for each tuple and each mark.
 
-    number      number of the record in the batch (envelope.py); a mark before or behind a tuple has its own number
+    number      number of the record in the batch (packed_rows.py); a mark before or behind a tuple has its own number
     stamp       the largest record timestamp up to this record (inclusive), nanoseconds since 1970
     kind        TUPLE, WINDOW, FINAL, WATERMARK, CLEAR or CLOCK
     watermark   event time of the WATERMARK rows, nanoseconds since 1970; 0 in other rows
@@ -133,10 +124,10 @@ class PartitionRecords:
         _, ahead = ahead_of(tuples, event_time, dict(self.stream.row_schema)[event_time.attribute], now, MAX_AHEAD)
         if not ahead.any():
             return tuples
-        what = (
+        reason_text = (
             f"{event_time.attribute} is more than {MAX_AHEAD / SECOND:g} s (max_future) ahead of the time of the batch"
         )
-        rejects.reject(rows[ahead], reason(Reason.TOO_FAR_AHEAD, what))
+        rejects.reject(rows[ahead], reason(Reason.TOO_FAR_AHEAD, reason_text))
         return tuples.filter(pa.array(~ahead))
 
     def without_clocks(self, rows: Rows) -> Rows:
@@ -238,13 +229,13 @@ def _with_marks(rows: Rows, carries_mark: np.ndarray, before: np.ndarray, behind
     """
     if not (carries_mark.any() or before.any() or behind.any()):
         return rows
-    own = np.where(carries_mark, TUPLE, rows.kind).astype(rows.kind.dtype)
-    is_tuple = own == TUPLE
-    around = np.zeros((len(own), NUMBERS), np.bool_)
+    kinds = np.where(carries_mark, TUPLE, rows.kind).astype(rows.kind.dtype)
+    is_tuple = kinds == TUPLE
+    around = np.zeros((len(kinds), NUMBERS), np.bool_)
     around[is_tuple, BEFORE], around[is_tuple, BEHIND] = before, behind
     around[:, ITSELF] = True
     around[:, BEHIND] |= carries_mark & (rows.kind == WINDOW)
     around[:, END] = carries_mark & (rows.kind == FINAL)
     row, which = np.nonzero(around)
-    kind = np.where(which == ITSELF, own[row], np.where(which == END, FINAL, WINDOW)).astype(own.dtype)
+    kind = np.where(which == ITSELF, kinds[row], np.where(which == END, FINAL, WINDOW)).astype(kinds.dtype)
     return replace(rows.only(row), number=rows.number[row] + which - ITSELF, kind=kind)

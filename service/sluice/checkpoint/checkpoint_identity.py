@@ -204,8 +204,8 @@ def _require_owner(
     if identity.pipeline != pipeline:
         raise CheckpointError(_refused(store, f"it belongs to the pipeline {identity.pipeline}", advice))
     if identity.fingerprint != fingerprint:
-        what = changes(definition_in(store), definition) if definition is not None else []
-        named = f" ({', '.join(what)})" if what else ""
+        differences = changes(definition_in(store), definition) if definition is not None else []
+        named = f" ({', '.join(differences)})" if differences else ""
         raise CheckpointError(_refused(store, f"the pipeline file has changed since it was made{named}", advice))
 
 

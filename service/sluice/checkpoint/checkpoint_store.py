@@ -12,9 +12,9 @@ An object is a sequence of bytes under a name, such as `buckets/3/17.state`. It 
 in place, as in an object store. What is appended to, locked, or written by Spark itself needs a file system and stays
 in a local folder: it does not go through this contract, except that Spark's logs are read through it.
 
-`FolderStore` (folder_store.py) is the store of a folder, and `ObjectStore` (object_store.py) is the store of S3 and
-the like.
-Another store is one module with the functions of `CheckpointStore`, and one row in `store_at` (checkpoint_folder.py).
+`FolderStore` (folder_store.py) is the store of a folder, `ObjectStore` (object_store.py) the store of S3 and others.
+Another store is one module with the functions of `CheckpointStore`, and one row in `store_at`
+(checkpoint_folder.py).
 `tests/unit/checkpoint/test_checkpoint_store.py` checks the contract for each store.
 """
 

@@ -17,8 +17,8 @@ from functools import cache, partial
 from typing import Any, BinaryIO, Self, cast
 
 from sluice.checkpoint.checkpoint_store import StoreError, StoreRefusedError, Write
-from sluice.extras import install
 from sluice.model.secrets import masked
+from sluice.package_extras import install
 
 #: bytes of one part of a multipart upload
 PART = 8 << 20
@@ -186,11 +186,13 @@ def _errors() -> Any:  # noqa: ANN401 - the library may not be installed
 def _client(url: str, options: tuple[tuple[str, str], ...]) -> Any:  # noqa: ANN401
     """The client of this process. Raises StoreRefusedError if an option is unknown or does not fit."""
     require_library()
-    own = {name: value for name, value in options if PREFIX.sub("", name) not in CLIENT_OPTIONS}
-    of_client = {PREFIX.sub("", name): value for name, value in options if name not in own}
+    store_options = {name: value for name, value in options if PREFIX.sub("", name) not in CLIENT_OPTIONS}
+    of_client = {PREFIX.sub("", name): value for name, value in options if name not in store_options}
     try:
         stores = importlib.import_module("obstore.store")
-        return stores.from_url(url, config=own, client_options={**TIMEOUTS, **of_client}, retry_config=RETRIES)
+        return stores.from_url(
+            url, config=store_options, client_options={**TIMEOUTS, **of_client}, retry_config=RETRIES
+        )
     except (_errors().BaseError, ValueError, TypeError) as error:
         raise StoreRefusedError(f"{url}: {_short(error)}") from None
 

@@ -37,10 +37,10 @@ def topics_created_again(
     if anew or not known:
         anew = _differing({**known, **in_ledger()}, ids)
     if anew and (not known or last_planned(store) is not None):
-        what = created_again(anew, "since the last start")
+        names = created_again(anew, "since the last start")
         if not may_lose:
-            raise refused(what)
-        LOGGER.warning("%s; the service reads the new one from its beginning", what)
+            raise refused(names)
+        LOGGER.warning("%s; the service reads the new one from its beginning", names)
     return anew
 
 

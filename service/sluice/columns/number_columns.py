@@ -37,8 +37,8 @@ def times(texts: pa.StringArray) -> pa.TimestampArray:
 
 
 def cast_each(texts: pa.Array, type_: pa.DataType) -> pa.Array:
-    """Casts each text, null if it does not fit. pyarrow casts all values or fails, so the texts are halved until those
-    that do not fit are alone.
+    """Casts each text, null if it does not fit. pyarrow casts all values or fails, so the texts are halved until each
+    text that does not fit is alone.
     """
     try:
         return pc.cast(texts, type_)
@@ -66,7 +66,7 @@ DIGITS_OF_WORD = 19
 
 
 def halves(array: pa.Array) -> np.ndarray:
-    """The halves (int64) of each value, as an array with two columns. Those of a null have no meaning."""
+    """The halves (int64) of each value, as an array with two columns. The halves of a null have no meaning."""
     if not len(array):
         return np.zeros((0, 2), np.int64)
     _, data = array.buffers()

@@ -105,7 +105,7 @@ class FreeSlots:
         self._count = count
 
     def take(self, count: int, top: int) -> tuple[np.ndarray, int]:
-        """Takes `count` slots: those given back last, and if these do not suffice, new ones from `top` on.
+        """Takes `count` slots: first the slots that were given back last, then new ones from `top` on.
 
         Returns the slots and the new `top`.
         """

@@ -181,7 +181,7 @@ def _of_file(records: Path) -> list[dict[str, Any]]:
 def _chosen(sample: Sample, say: Callable[[str], None], *, ask: bool) -> Choices:
     """Prints what the records have, and asks for the choices; without `ask` they are what the records suggest."""
     from sluice.draft.choices import AUTOMATIC, Choices, roles_of  # noqa: PLC0415
-    from sluice.draft.findings import findings  # noqa: PLC0415
+    from sluice.draft.sample_table import findings  # noqa: PLC0415
 
     roles = roles_of(sample, AUTOMATIC)
     for line in findings(sample, roles):
@@ -198,15 +198,15 @@ def _chosen(sample: Sample, say: Callable[[str], None], *, ask: bool) -> Choices
 
 
 def _asked(question: str, suggested: Sequence[str], possible: Sequence[str]) -> list[str]:
-    """The names of attributes that the user gives, with commas between them; Enter accepts those that are suggested."""
+    """The names of attributes that the user gives, with commas between them; Enter accepts the suggested ones."""
 
     def names(answer: str) -> list[str]:
-        given = [] if answer.strip() == NONE else [name.strip() for name in answer.split(",")]
-        if unknown := [name for name in given if name not in possible]:
+        chosen_names = [] if answer.strip() == NONE else [name.strip() for name in answer.split(",")]
+        if unknown := [name for name in chosen_names if name not in possible]:
             near = next(filter(None, (nearest(name, possible) for name in unknown)), "")
             message = f"no attribute {', '.join(unknown)}{f' (did you mean {near}?)' if near else ''}; expected of "
             raise click.UsageError(f"{message}{', '.join(possible)}, or {NONE} for none")
-        return given
+        return chosen_names
 
     chosen: list[str] = click.prompt(
         f"{question} ({NONE}: none)", default=", ".join(suggested) or NONE, value_proc=names
@@ -238,7 +238,7 @@ def _write(file: Path, text: str) -> None:
 
 def _replayed(text: str, file: str, events: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """What the draft writes for the first records."""
-    from sluice.draft.findings import first_results  # noqa: PLC0415
+    from sluice.draft.sample_table import first_results  # noqa: PLC0415
     from sluice.replayer.player import replay  # noqa: PLC0415 - it imports compiled kernels
 
     keep_pandas_out()

@@ -53,11 +53,7 @@ def lab(  # noqa: PLR0917 - click passes them by name
     if topics and events:
         message = "give EVENTS or --topic, not both"
         raise click.UsageError(message)
-    from sluice.lab.lab_server import (  # noqa: PLC0415 - other commands start faster without it
-        presets,
-        recorded,
-        serve,
-    )
+    from sluice.lab.lab_server import presets, recorded, serve  # noqa: PLC0415 - other commands start faster without it
 
     keep_pandas_out()
     collect_garbage_rarely()

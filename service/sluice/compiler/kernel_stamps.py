@@ -6,7 +6,8 @@ and follows each name to the definition that binds it, in the same module or thr
 is found. It never runs the code.
 
 The hash is taken of syntax trees without docstrings, so comments, docstrings, line numbers and type hints of functions
-do not change a stamp. A change of a function changes the stamps of those kernels only that reach the function.
+do not change a stamp. A change of a function changes the stamps of the kernels that reach the function, and of no
+others.
 """
 
 from __future__ import annotations

@@ -1,8 +1,13 @@
-"""Loads a pipeline file: the result is the Pipeline that the file describes, or all problems of the file."""
+"""Loads a pipeline file: the result is the Pipeline that the file describes, or all problems of the file.
+
+${NAME} in window clauses is replaced by variables of the environment. Sizes are no secrets: messages show them, and a
+size that changes is a changed pipeline.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -13,9 +18,13 @@ from sluice.config.checks.build import build
 from sluice.config.syntax.parse_model import parse_model
 from sluice.config.syntax.problem_report import Report
 from sluice.config.syntax.yaml_reader import Source, read, read_text
-from sluice.config.window_variables import replace_variables
 from sluice.model.errors import MAX_FINDINGS, Hint, PipelineError, Problem, TooManyError
 from sluice.model.spec import Pipeline
+
+#: the keys of an operator that have sizes of windows
+KEYS = ("window", "window_left", "window_right", "within", "early")
+#: ${NAME}; $${ stands for the two characters ${
+REFERENCE = re.compile(r"\$\$\{|\$\{(?P<name>[^}]*)\}")
 
 
 class Checked(NamedTuple):
@@ -26,10 +35,7 @@ class Checked(NamedTuple):
 
 
 def load(
-    path: str | Path,
-    *,
-    environment: Mapping[str, str] | None = os.environ,
-    overrides: Mapping[str, Any] | None = None,
+    path: str | Path, *, environment: Mapping[str, str] | None = os.environ, overrides: Mapping[str, Any] | None = None
 ) -> Pipeline:
     """The pipeline of a file. Raises PipelineError with all problems.
 
@@ -52,10 +58,7 @@ def load_text(
 
 
 def check(
-    path: str | Path,
-    *,
-    environment: Mapping[str, str] | None = os.environ,
-    overrides: Mapping[str, Any] | None = None,
+    path: str | Path, *, environment: Mapping[str, str] | None = os.environ, overrides: Mapping[str, Any] | None = None
 ) -> Checked:
     """The pipeline, all problems and all hints of a file. Raises no PipelineError."""
     search_beside(path)
@@ -90,3 +93,19 @@ def result(checked: Checked) -> Pipeline:
     if checked.pipeline is None:
         raise PipelineError(checked.problems)
     return checked.pipeline
+
+
+def replace_variables(report: Report, environment: Mapping[str, str]) -> None:
+    """Replaces each ${NAME} in the data of the file. A variable that is missing is a problem of its key."""
+    operators = report.source.data.get("operators")
+    for index, operator in enumerate(operators if isinstance(operators, list) else ()):
+        for key in KEYS if isinstance(operator, dict) else ():
+            if isinstance(text := operator.get(key), str) and "${" in text:
+                missing = [name for name in REFERENCE.findall(text) if name and name not in environment]
+                for name in missing:
+                    report.problem(("operators", index, key), f"the environment variable {name}", f"${{{name}}}")
+                operator[key] = REFERENCE.sub(lambda match: _value(match["name"], environment), text)
+
+
+def _value(name: str | None, environment: Mapping[str, str]) -> str:
+    return "${" if name is None else environment.get(name, "1")

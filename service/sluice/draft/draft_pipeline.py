@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from sluice.draft.choices import AUTOMATIC, Choices, Roles, roles_of
 from sluice.draft.drafted_time import EventTime, event_time_of, unclear
 from sluice.draft.envelopes import DEBEZIUM, UPSERT
-from sluice.draft.findings import counted
+from sluice.draft.lists_of_objects import Level, Unnested, unnested
 from sluice.draft.name_words import measures
+from sluice.draft.sample_table import counted
 from sluice.draft.sampled_attributes import CHANGE, HEADER, KEY, PLAIN, VALUE, Attribute, example_of, kinds_text
 from sluice.draft.sampled_records import Sample
-from sluice.draft.unnested import Level, Unnested, unnested
 from sluice.draft.value_forms import KEY_OF_BYTES, PERHAPS_BYTES, Form, kinds, quoted_type, yaml_word
 from sluice.json_texts import is_json, members_of
 from sluice.model.secrets import is_secret
@@ -100,8 +100,8 @@ def _head(topic: str, roles: Roles, file: str, time: EventTime | None, *, compac
         yield "# letters."
     if sample.tombstones:
         yield f"# {sample.tombstones} {of_all} have no value (tombstones). In a table such a record deletes the row of"
-        what = "makes no tuple of it" if sample.envelope.word in (DEBEZIUM, UPSERT) else "makes a dead letter of it"
-        yield f"# its key; this stream, which is no table, {what}."
+        effect = "makes no tuple of it" if sample.envelope.word in (DEBEZIUM, UPSERT) else "makes a dead letter of it"
+        yield f"# its key; this stream, which is no table, {effect}."
     if compacted:
         yield "# Kafka compacts the topic: of each key it keeps the newest record (cleanup.policy)."
     if _may_be_table(sample, compacted=compacted):
@@ -240,8 +240,8 @@ def _comment(attribute: Attribute, roles: Roles) -> str:
 
 
 def _absence(attribute: Attribute, roles: Roles) -> str:
-    what = "missing, null or empty" if attribute.form and attribute.form.coerce else "missing or null"
-    seen = f"{what} in {attribute.absent} of {attribute.documents} records" if attribute.absent else ""
+    values = "missing, null or empty" if attribute.form and attribute.form.coerce else "missing or null"
+    seen = f"{values} in {attribute.absent} of {attribute.documents} records" if attribute.absent else ""
     dead = "such a record is a dead letter" if attribute.optional and not roles.is_optional(attribute) else ""
     return "; ".join(filter(None, (seen or attribute.absence, dead)))
 
@@ -424,7 +424,7 @@ def _output(roles: Roles, stream: str, more: Mapping[str, str]) -> Iterator[str]
 
 
 def _outputs(roles: Roles, more: Mapping[str, str]) -> dict[str, str]:
-    """The attributes of the output: name -> expression. `more`: further ones, behind the key."""
+    """The attributes of the output, name -> expression. `more` has attributes that stand behind the key."""
     keys = [attribute.name for attribute in roles.key]
     values = [attribute for attribute in roles.sample.usable_attributes if attribute.name not in keys]
     computed = {**more, "tuples": "Count()"}

@@ -94,7 +94,7 @@ def unclear(roles: Roles, *, table: bool) -> str:
 
 
 def _doubt(time: Attribute) -> str:
-    """Why the time may be another one than that of an event; empty if nothing says so."""
+    """Why the time may not be the time of an event; empty if nothing says so."""
     if time.is_date:
         return "its values are dates"
     listed = words(time.last_name)

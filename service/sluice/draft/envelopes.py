@@ -104,7 +104,7 @@ def _most(documents: Sequence[Any], holds: Callable[[Any], bool]) -> bool:
 
 
 def _is_change(payload: object) -> bool:
-    """Whether it is a change event whose rows are objects: those of MongoDB are texts."""
+    """Whether it is a change event whose rows are objects; the rows of MongoDB are texts."""
     if (
         not isinstance(payload, dict)
         or not payload.keys() >= CHANGE_MEMBERS

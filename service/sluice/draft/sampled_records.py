@@ -18,16 +18,7 @@ from sluice.draft.envelopes import CONNECT, DEBEZIUM, NO_ENVELOPE, UPSERT, Envel
 from sluice.draft.name_words import MIN_RECORDS
 from sluice.draft.record_tree import Path as Steps
 from sluice.draft.record_tree import places
-from sluice.draft.roles import (
-    NO_KEY,
-    RecordKey,
-    best_time,
-    group_of,
-    may_be_key,
-    metric_of,
-    record_key,
-    with_metric,
-)
+from sluice.draft.roles import NO_KEY, RecordKey, best_time, group_of, may_be_key, metric_of, record_key, with_metric
 from sluice.draft.sampled_attributes import HEADER, KEY, Attribute, Document, attributes_of, without_other_numbers
 from sluice.draft.value_forms import NUMBER, Form
 from sluice.model.errors import AS_WRITTEN, SluiceError
@@ -350,7 +341,7 @@ def _all_differ(key: RecordKey) -> bool:
 
 
 def _headers(records: Sequence[_Filled], taken: Sequence[Attribute]) -> list[Attribute]:
-    """The headers with texts, but for those of the service and of an attribute's name."""
+    """The headers with texts, without the headers of the service and headers named like an attribute."""
     documents = [
         {name: text for name, value in record.headers if (text := _text(value)) is not None} for record in records
     ]

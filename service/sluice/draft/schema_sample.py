@@ -82,7 +82,7 @@ class SchemaSample:
 
 
 def format_of(values: Sequence[bytes], properties: Mapping[str, str]) -> str:
-    """The format of most values that begin with the id of a schema; that of Avro if the registry has none of the ids.
+    """The format of most values that begin with the id of a schema; Avro if the registry has none of the ids.
 
     Raises RegistryError if the registry does not answer.
     """
@@ -103,8 +103,8 @@ def registry_sample(values: Sequence[bytes], properties: Mapping[str, str], form
             if form == OF_KIND[AVRO]:
                 records.append(client.schema(number))
             else:
-                own = [value for value in values if _number(value) == number]
-                messages += _of_messages(parse(client.sources(number, PROTOBUF)), own)
+                of_schema = [value for value in values if _number(value) == number]
+                messages += _of_messages(parse(client.sources(number, PROTOBUF)), of_schema)
         except (UnknownSchemaError, ProtobufError) as error:
             reason = str(error)
     if form == OF_KIND[AVRO]:
@@ -114,11 +114,11 @@ def registry_sample(values: Sequence[bytes], properties: Mapping[str, str], form
 
 def registry_keys(keys: Sequence[bytes | None], properties: Mapping[str, str]) -> list[Document | None]:
     """The documents of keys that begin with the ids of their schemas, if these are records of Avro; None for others."""
-    given = {row: key for row, key in enumerate(keys) if key is not None}
-    if not given or format_of(list(given.values()), properties) != OF_KIND[AVRO]:
+    present = {row: key for row, key in enumerate(keys) if key is not None}
+    if not present or format_of(list(present.values()), properties) != OF_KIND[AVRO]:
         return [None] * len(keys)
-    documents = registry_sample(list(given.values()), properties, OF_KIND[AVRO]).documents
-    read = dict(zip(given, documents, strict=True))
+    documents = registry_sample(list(present.values()), properties, OF_KIND[AVRO]).documents
+    read = dict(zip(present, documents, strict=True))
     return [read.get(row) for row in range(len(keys))]
 
 

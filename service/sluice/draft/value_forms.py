@@ -88,7 +88,7 @@ class Form:
 
     @property
     def plain(self) -> bool:
-        """Whether the type says all."""
+        """Whether the form is the usual one of its type, so that a file needs no spelling for it."""
         return not self.options
 
     @property

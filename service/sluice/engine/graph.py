@@ -366,8 +366,8 @@ class Graph:
             state.buffered |= {} if buffered is None else {name: buffered}
         streams = list(self._watermarks)
         for stream, watermark, steps, known in np.reshape(columns["progress"], (-1, 4)).tolist():
-            own = self._watermarks[streams[stream]].records(sources[:known])
-            state.progress[streams[stream]] = Progress(watermark, own, steps)
+            records = self._watermarks[streams[stream]].records(sources[:known])
+            state.progress[streams[stream]] = Progress(watermark, records, steps)
             sources = sources[known:]
         for stream, source in zip(columns["stream"], columns["source"], strict=True):
             state.finals.setdefault(names[stream], set()).add(source)

@@ -92,14 +92,14 @@ def _events(
     number, stream = topic
     named = {} if stream is None else {"stream": stream}
     for message in messages:
-        own = message.timestamp()[1]
-        newest = max(newest, own)
+        timestamp = message.timestamp()[1]
+        newest = max(newest, timestamp)
         content = {"value": message.value(), "key": message.key()}
         parts = {name: shown_bytes(part) for name, part in content.items() if part is not None}
         if headers := headers_of(message):
             parts["headers"] = {name: None if value is None else shown_bytes(value) for name, value in headers}
-        if own < newest:
-            parts["timestamp"] = _seconds(own)
+        if timestamp < newest:
+            parts["timestamp"] = _seconds(timestamp)
         event = {
             "at": _seconds(newest), **named, "topic_partition": partition, "offset": message.offset(),
             "record": parts,

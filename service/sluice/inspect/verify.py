@@ -14,8 +14,8 @@ import pyarrow as pa
 from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, Message
 
 from sluice.batch.commit import BatchResult
-from sluice.batch.envelope import Packed, split_pass_through
 from sluice.batch.inputs_again import Arrived, input_again
+from sluice.batch.packed_rows import Packed, split_pass_through
 from sluice.batch.query_plan import Plan
 from sluice.checkpoint import checkpoint_identity
 from sluice.checkpoint.checkpoint_folder import store_of
@@ -211,10 +211,10 @@ def _difference(plan: Plan, outputs: Outputs, topic_partition: tuple[str, int], 
 
 
 def _same(row: Row, message: Message) -> bool:
-    got = _row(message)
+    written_row = _row(message)
     if message.timestamp()[0] == TIMESTAMP_LOG_APPEND_TIME:  # the broker has replaced the timestamp by its own time
-        got["timestamp"] = row["timestamp"]
-    return all((row[name] or None) == (value or None) for name, value in got.items())
+        written_row["timestamp"] = row["timestamp"]
+    return all((row[name] or None) == (value or None) for name, value in written_row.items())
 
 
 def _row(message: Message) -> Row:

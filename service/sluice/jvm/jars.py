@@ -1,7 +1,7 @@
 """Downloads the jars that deploy/ivy.xml lists, with the Ivy in PySpark's wheel.
 
-This happens at the first use, or before it with `python -m sluice.jvm.jars`: those of Spark, or of the configurations
-that the arguments name. The jars of the broker are for the demo and for tests only.
+This happens at the first use, or before it with `python -m sluice.jvm.jars`: the jars of Spark, or of the
+configurations that the arguments name. The jars of the broker are for the demo and for tests only.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal, cast, get_args
 
-from sluice.extras import install
 from sluice.files import project_file
 from sluice.jvm.java import find_java
 from sluice.model.errors import SluiceError
+from sluice.package_extras import install
 
 Configuration = Literal["spark", "broker"]
 #: configuration -> whose jars these are, and their size in MB
@@ -59,8 +59,8 @@ def _current(folder: Path) -> bool:
 
 
 def _retrieve(folder: Path, configuration: Configuration) -> None:
-    what, size = WHAT[configuration]
-    sys.stderr.write(f"Fetching the jars of {what} ({size} MB) into {folder} ...\n")
+    name, size = WHAT[configuration]
+    sys.stderr.write(f"Fetching the jars of {name} ({size} MB) into {folder} ...\n")
     ivy_file = project_file("deploy/ivy.xml")
     try:
         with _fetched(ivy_file, folder, configuration) as jars_of:

@@ -65,9 +65,9 @@ BATCH_BYTES = 1_000_000
 class BatchProducer(ABC):
     """A producer that writes batches, one after the other.
 
-    The caller calls `begin`, calls `produce` with the records of the batch, calls `confirm`, produces those of the
-    ledger with `client`, and calls `finish`; the batch is visible when `finish` returns. `close` gives up an unfinished
-    batch; each subclass says what is visible then.
+    The caller calls `begin`, calls `produce` with the records of the batch, calls `confirm`, produces the records of
+    the ledger with `client`, and calls `finish`; the batch is visible when `finish` returns. `close` gives up an
+    unfinished batch; each subclass says what is visible then.
     """
 
     #: the reason why the next batch needs a new batch producer; "" if this one may write it
@@ -137,8 +137,8 @@ class ExactlyOnce(BatchProducer):
         self._troubles: list[KafkaError] = []
         #: waits for the offset that is being added to the open transaction
         self._pending: Callable[[float], None] | None = None
-        own = {"transactional.id": ledger.transactional_id_of(query), "error_cb": self._troubles.append}
-        super().__init__(kafka, limits, times, own)
+        properties = {"transactional.id": ledger.transactional_id_of(query), "error_cb": self._troubles.append}
+        super().__init__(kafka, limits, times, properties)
         try:
             member = ledger.group_member(kafka, query)
             self._group = member.consumer_group_metadata()
@@ -159,7 +159,7 @@ class ExactlyOnce(BatchProducer):
 
     def _enqueue(self, records: Records, start: int, stop: int) -> int:
         # it imports numba, which only processes that write need
-        from sluice.kafka.librdkafka.enqueue import enqueue  # noqa: PLC0415
+        from sluice.kafka.librdkafka.producer_queue import enqueue  # noqa: PLC0415
 
         return enqueue(self.client, records, start, stop)
 

@@ -302,7 +302,7 @@ class TransactionalWriter:
         return position.next_batch, position.digest
 
     def _read_parts(self, *, fenced: bool) -> tuple[int, str]:
-        """As `_read_ledger`, for the parts of a bucket: they begin with any batch, and those of an earlier checkpoint
+        """As `_read_ledger`, for the parts of a bucket: they begin with any batch, and parts of an earlier checkpoint
         do not count. `fenced` as in `ledger.part_position`.
         """
         settings = self._settings
@@ -341,10 +341,10 @@ class TransactionalWriter:
             open_for = self._began.seconds_ago() if self._began else 0.0
             reason = error.args[0] if self._producer is None else self._producer.reason(error.args[0])
             self.close()
-            what = f"cannot {action} ({self._settings.query!r}, batch {batch})"
+            failed = f"cannot {action} ({self._settings.query!r}, batch {batch})"
             if reason.code() in FENCED and self._expired(open_for, batch):
-                raise ExpiredError(f"{what}: {self._expiry(open_for)}") from error
-            raise _explained(reason, what) from error
+                raise ExpiredError(f"{failed}: {self._expiry(open_for)}") from error
+            raise _explained(reason, failed) from error
         except BaseException:
             self.close()
             raise

@@ -132,8 +132,8 @@ CLIENT.addFilter(RepeatedMessageFilter(30.0))
 def client_properties(kafka: Mapping[str, str], role: Role) -> dict[str, object]:
     """The properties of a confluent-kafka client in this role. Raises PropertyError as `checked` does."""
     names = {"admin": {*COMMON}, "consumer": {*COMMON, *CONSUMER}, "producer": {*COMMON, *PRODUCER}}[role]
-    given = {name: value for name, value in checked(kafka).items() if name in names}
-    return {"logger": CLIENT} | DEFAULTS | _socket_timeout(given) | given
+    chosen = {name: value for name, value in checked(kafka).items() if name in names}
+    return {"logger": CLIENT} | DEFAULTS | _socket_timeout(chosen) | chosen
 
 
 def _socket_timeout(given: Mapping[str, str]) -> dict[str, object]:
@@ -163,9 +163,9 @@ def checked(kafka: Mapping[str, str]) -> dict[str, str]:
     """The properties, with alternative names (ALIASES) replaced. Raises PropertyError for one that cannot be used."""
     properties = {ALIASES.get(name, name): str(value) for name, value in kafka.items()}
     for fault in faults(properties):
-        got = "nothing" if fault.got is None else repr(fault.got)
+        shown_value = "nothing" if fault.got is None else repr(fault.got)
         hint = f" (did you mean {fault.hint}?)" if fault.hint else ""
-        raise PropertyError(f"kafka.{fault.name}: expected {fault.expected}, got {got}{hint}")
+        raise PropertyError(f"kafka.{fault.name}: expected {fault.expected}, got {shown_value}{hint}")
     if "bootstrap.servers" not in properties:
         raise PropertyError(NO_SERVERS)
     if "sasl.mechanism" in properties:  # librdkafka accepts only capitals

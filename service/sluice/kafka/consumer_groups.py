@@ -33,7 +33,7 @@ from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, To
 from sluice.kafka import ledger
 from sluice.kafka.client import LOGGER, client_properties
 from sluice.kafka.kafka_errors import HungError, UnavailableError
-from sluice.kafka.requests import LOGIN_FAILED, REQUEST, SLACK, bounded, discard, transient
+from sluice.kafka.requests import LOGIN_FAILED, REQUEST, SLACK, bounded, discard, reason_of, transient
 
 #: name of an environment variable whose number of seconds replaces the 6 of SESSION_S
 SESSION_VARIABLE = "SLUICE_LEAD_SECONDS"
@@ -143,7 +143,7 @@ class Lead:
             elif isinstance(error, KafkaException) and error.args[0].code() in REFUSALS:
                 self._refuse(error.args[0])
             else:
-                LOGGER.warning("waiting for the lead with a new Kafka client: %s", _text(error))
+                LOGGER.warning("waiting for the lead with a new Kafka client: %s", reason_of(error))
                 self._stopped.wait(PAUSE_S)
         finally:
             discard(consumers, LEAVE_S)
@@ -205,10 +205,6 @@ def _end(consumer: Consumer) -> None:
     consumer.get_watermark_offsets(TopicPartition(ledger.TOPIC, ledger.PARTITION), timeout=REQUEST)
 
 
-def _text(error: KafkaException | HungError) -> str:
-    return error.args[0].str() if isinstance(error, KafkaException) else str(error)
-
-
 def lag_group_of(query: str) -> str:
     return f"sluice.{query}"
 
@@ -217,8 +213,8 @@ class InputOffsets:
     """Commits, for one query, the offset of the next record to read of each topic partition."""
 
     def __init__(self, kafka: Mapping[str, str], query: str) -> None:
-        own = {"group.id": lag_group_of(query), "enable.auto.commit": False, "on_commit": _committed}
-        self._consumer = Consumer(client_properties(kafka, "consumer") | own)
+        properties = {"group.id": lag_group_of(query), "enable.auto.commit": False, "on_commit": _committed}
+        self._consumer = Consumer(client_properties(kafka, "consumer") | properties)
 
     def commit(self, offsets: Mapping[tuple[str, int], int]) -> None:
         """Commits `offsets`, by topic and topic partition, without waiting for the broker. A failure is only logged."""

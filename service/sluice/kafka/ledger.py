@@ -151,12 +151,12 @@ def moved_message(entry: Entry, position: LedgerPosition | None) -> str:
 
 def end_open_transaction(kafka: Mapping[str, str], query: str) -> None:
     """Ends a transaction that a killed process left open, and fences an instance that still runs."""
-    own = {"transactional.id": transactional_id_of(query)}
+    properties = {"transactional.id": transactional_id_of(query)}
 
     def initialise(producer: Producer) -> None:
         producer.init_transactions(SECONDS)
 
-    send_request(kafka, "producer", "end the open transaction", initialise, own, seconds=SECONDS)
+    send_request(kafka, "producer", "end the open transaction", initialise, properties, seconds=SECONDS)
 
 
 def take_over(kafka: Mapping[str, str], query: str, query_id: str, start: str, buckets: int) -> int:
@@ -166,7 +166,7 @@ def take_over(kafka: Mapping[str, str], query: str, query_id: str, start: str, b
     whose writers may still write or have written parts: `buckets`, which this start may have, or more of an earlier
     one. Raises LedgerError, and changes nothing, if the ledger is that of another checkpoint by now.
     """
-    own = {"transactional.id": transactional_id_of(query)}
+    properties = {"transactional.id": transactional_id_of(query)}
 
     def write(producer: Producer) -> int:
         group = group_member(kafka, query)
@@ -185,7 +185,7 @@ def take_over(kafka: Mapping[str, str], query: str, query_id: str, start: str, b
             group.close()
         return most
 
-    return send_request(kafka, "producer", "take over the ledger", write, own, seconds=3 * SECONDS)
+    return send_request(kafka, "producer", "take over the ledger", write, properties, seconds=3 * SECONDS)
 
 
 def owner(kafka: Mapping[str, str], query: str) -> tuple[str, str]:
@@ -329,7 +329,7 @@ def _overwrite(
 
     `fenced` is called before, when no other instance can write any more.
     """
-    own = {"transactional.id": transactional_id_of(query)}
+    properties = {"transactional.id": transactional_id_of(query)}
 
     def write(producer: Producer) -> None:
         group = group_member(kafka, query)
@@ -346,7 +346,7 @@ def _overwrite(
         finally:
             group.close()
 
-    send_request(kafka, "producer", "overwrite the ledger", write, own, seconds=3 * SECONDS)
+    send_request(kafka, "producer", "overwrite the ledger", write, properties, seconds=3 * SECONDS)
 
 
 def _reset_entry(query: str, query_id: str, committed: int | None, planned: Planned | None) -> bytes | None:
@@ -512,12 +512,12 @@ def _read_entries(kafka: Mapping[str, str], handle: Callable[[Message], None], c
     A transaction that is open hides its own entries and all later ones, also those of other pipelines. If `complete`
     is then False, waits until what the topic had at its end can be read. Raises UnavailableError after OPEN_S.
     """
-    own = {
+    properties = {
         "group.id": "sluice.ledger", "enable.auto.commit": False, "enable.partition.eof": True,
         "auto.offset.reset": "earliest",
     }  # fmt: skip
     reading = _Reading(handle, complete)
-    with clients(kafka, "consumer", own | {"fetch.wait.max.ms": 10}) as requests:
+    with clients(kafka, "consumer", properties | {"fetch.wait.max.ms": 10}) as requests:
         while not requests.send("read the ledger", reading.some, seconds=2 * REQUEST):
             if reading.seconds_left() <= 0:
                 raise UnavailableError(

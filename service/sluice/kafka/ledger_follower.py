@@ -13,8 +13,8 @@ from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 from sluice.kafka import ledger
 from sluice.kafka.batch_report import Entry
 from sluice.kafka.client import LOGGER, VARYING, client_properties
-from sluice.kafka.kafka_errors import HungError, UnavailableError
-from sluice.kafka.requests import REQUEST, SLACK, bounded, discard, send_request, watermarks
+from sluice.kafka.kafka_errors import HungError
+from sluice.kafka.requests import REQUEST, SLACK, bounded, discard, reason_of, send_request, watermarks
 
 WAIT = 0.2
 #: seconds without a record after which the consumer must send a request that a broker answers
@@ -32,7 +32,7 @@ class Follower:
     writer of the batches ends the service.
 
     An entry that cannot be read, or that `on_entry` does not take, is left out. The thread ends at no error; an error
-    other than those of Kafka is logged once for each cause.
+    that is not Kafka's is logged once for each cause.
     """
 
     def __init__(self, kafka: Mapping[str, str], query: str, on_entry: Callable[[Entry], None]) -> None:
@@ -71,7 +71,7 @@ class Follower:
             consumers.append(Consumer(client_properties(self._kafka, "consumer") | FOLLOWER_PROPERTIES))
             self._follow(consumers[0])
         except (KafkaException, HungError) as error:
-            LOGGER.warning("following the ledger with a new Kafka client: %s", _text(error))
+            LOGGER.warning("following the ledger with a new Kafka client: %s", reason_of(error))
             self._stopped.wait(PAUSE)
         finally:
             discard(consumers)
@@ -114,7 +114,3 @@ class Follower:
 
 def _end(consumer: Consumer) -> int:
     return watermarks(consumer, ledger.TOPIC, ledger.PARTITION)[1]
-
-
-def _text(error: KafkaException | UnavailableError) -> str:
-    return error.args[0].str() if isinstance(error, KafkaException) else str(error)

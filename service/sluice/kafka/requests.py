@@ -73,6 +73,11 @@ TRANSIENT = UNREACHABLE | OUTDATED_CLIENT | BUSY
 LOGIN_FAILED = frozenset({KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED})
 
 
+def reason_of(error: Exception) -> str:
+    """What went wrong, without the number of Kafka's error."""
+    return error.args[0].str() if isinstance(error, KafkaException) else str(error)
+
+
 def transient(error: KafkaError) -> bool:
     """Whether Kafka may answer the same request later."""
     return error.code() in TRANSIENT or bool(error.retriable())

@@ -191,12 +191,12 @@ def _answer(action: str, future: Any, *passing: int) -> Any:  # noqa: ANN401
     try:
         return future.result()
     except KafkaException as error:
-        what = error.args[0]
-        if what.code() in (KafkaError.UNKNOWN_TOPIC_OR_PART, *passing):
+        error_text = error.args[0]
+        if error_text.code() in (KafkaError.UNKNOWN_TOPIC_OR_PART, *passing):
             return None
-        if transient(what):
+        if transient(error_text):
             raise
-        message = f"cannot {action}: {what.str()}"
+        message = f"cannot {action}: {error_text.str()}"
         raise TopicError(message) from error
 
 

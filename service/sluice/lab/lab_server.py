@@ -169,14 +169,14 @@ async def _answered(request: Request, give: Callable[[Mapping[str, Any]], Respon
         if len(body) > MAX_BODY:
             return PlainTextResponse(f"expected a request of at most {MAX_BODY >> 20} MiB", 413, headers=HEADERS)
     try:
-        given = json.loads(body)
+        message = json.loads(body)
     except ValueError:
-        given = None
-    if not _sound(given):
+        message = None
+    if not _sound(message):
         form = '{"text": ..., "events": [...], "preset": ..., "view": {...}}'
         return PlainTextResponse(f"expected {form}", 400, headers=HEADERS)
     try:
-        return await run_in_threadpool(give, given)
+        return await run_in_threadpool(give, message)
     except SluiceError as error:
         return PlainTextResponse(str(error), 422, headers=HEADERS)
 

@@ -265,7 +265,7 @@ def _logical(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _logical_name(schema: Mapping[str, Any]) -> str:
-    """The name of the logical type; empty if there is none. Those of Connect are in `connect.name` (AV8)."""
+    """The name of the logical type; empty if there is none. Connect has its logical types in `connect.name` (AV8)."""
     logical, connect = schema.get(HIDDEN), schema.get(CONNECT_NAME)
     if HIDDEN not in schema and isinstance(connect, str) and connect in CONNECT_TIMES:
         return connect
@@ -461,8 +461,8 @@ def fields_of(members: Schema, name: str) -> list[dict[str, Any]]:
     """The fields of a record of a generated schema. `name` is that of the record; a record inside has it in front."""
     types = [(member, type_, form_of(type_).generated(type_, f"{name}_{member}")) for member, type_ in members]
     return [
-        {"name": member, "type": given, "default": None} if type_.optional else {"name": member, "type": given}
-        for member, type_, given in types
+        {"name": member, "type": avro_type, "default": None} if type_.optional else {"name": member, "type": avro_type}
+        for member, type_, avro_type in types
     ]
 
 
@@ -567,13 +567,13 @@ def check_reading(
         if inside.inner:
             node, meant = inside.inner[0], ours.inner[0]
             continue
-        theirs, own = field_for(str(step), inside.fields, ours.fields)
-        assert own is not None  # noqa: S101 - else field_for raised
-        if theirs is None and (has_default or own.has_default or type_.optional):
+        theirs, reader_field = field_for(str(step), inside.fields, ours.fields)
+        assert reader_field is not None  # noqa: S101 - else field_for raised
+        if theirs is None and (has_default or reader_field.has_default or type_.optional):
             return
         if theirs is None:
-            raise AvroError(f"a default of the field {own.name}, which the records do not have")
-        node, meant = theirs.node, own.node
+            raise AvroError(f"a default of the field {reader_field.name}, which the records do not have")
+        node, meant = theirs.node, reader_field.node
     _check_reading(writer, node, None if reader is writer else reader, meant, type_)
 
 
@@ -611,12 +611,12 @@ def _check_reading(writer: Avro, node: Node, reader: Avro | None, meant: Node, t
 
 def _check_branches(writer: Avro, node: Node, reader: Avro | None, meant: Node, type_: Type) -> None:
     """As _check_reading, for a struct of branches."""
-    own = branches_by_name(reader or writer, meant)
+    branches = branches_by_name(reader or writer, meant)
     for name, inner in members_of(type_):
-        if name not in own:
-            raise AvroError(f"a branch {name}, of {', '.join(own)}")
+        if name not in branches:
+            raise AvroError(f"a branch {name}, of {', '.join(branches)}")
         if reader is None:
-            _check_reading(writer, own[name], None, own[name], inner)
+            _check_reading(writer, branches[name], None, branches[name], inner)
     types = dict(members_of(type_))
     for branch in writer.values(node) if reader is not None else ():
         ours = branch_read_by(reader or writer, meant, branch)
@@ -671,11 +671,11 @@ def check_holding(avro: Avro, node: Node, type_: Type) -> None:
         return
     if type_.optional:
         null_branch(avro, node)
-    own = branches_by_name(avro, node)
+    branches = branches_by_name(avro, node)
     for name, inner in members_of(type_):
-        if name not in own:
-            raise AvroError(f"a branch {name}, of {', '.join(own)}")
-        branch_for(avro, own[name], inner.present)
+        if name not in branches:
+            raise AvroError(f"a branch {name}, of {', '.join(branches)}")
+        branch_for(avro, branches[name], inner.present)
 
 
 def branch_for(avro: Avro, node: Node, type_: Type) -> tuple[int, Node]:
@@ -723,9 +723,9 @@ def check_writing(avro: Avro, name: str, type_: Type, path: Steps | None = None)
     """Raises AvroError if a record of the schema cannot hold the attribute without loss."""
     node = avro.root
     for number, step in enumerate(steps := steps_in(avro, name, path)):
-        _, own = field_for(str(step), (), _inside(avro, node, step, steps[:number], WRITTEN).fields)
-        assert own is not None  # noqa: S101 - else field_for raised
-        node = own.node
+        _, written_field = field_for(str(step), (), _inside(avro, node, step, steps[:number], WRITTEN).fields)
+        assert written_field is not None  # noqa: S101 - else field_for raised
+        node = written_field.node
     check_holding(avro, node, type_)
 
 

@@ -77,11 +77,11 @@ class Problem:
     column: int | None = None
 
     def __str__(self) -> str:
-        got = "nothing" if self.got is None else f'"{cut(self.got, MAX_GOT)}"'
+        value = "nothing" if self.got is None else f'"{cut(self.got, MAX_GOT)}"'
         column = f" at column {self.column}" if self.column else ""
         hint = f" (did you mean {cut(self.hint, MAX_GOT)}?)" if self.hint else ""
         expected = cut(self.expected, MAX_EXPECTED)
-        return printable(f"{location(self.file, self.line, self.path)}expected {expected}, got {got}{column}{hint}")
+        return printable(f"{location(self.file, self.line, self.path)}expected {expected}, got {value}{column}{hint}")
 
 
 @dataclass(frozen=True, slots=True)

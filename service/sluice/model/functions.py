@@ -54,7 +54,7 @@ class Signature:
 
 def if_any(types: Sequence[Type]) -> bool:
     """The result is null if an argument is (NU7, NU17)."""
-    return any(given.optional for given in types)
+    return any(type_.optional for type_ in types)
 
 
 def if_last(types: Sequence[Type]) -> bool:
@@ -637,7 +637,7 @@ def _match(function: Function, types: tuple[Type, ...], values: tuple[int | None
     """An argument of an optional type fits the parameters that its present type fits, and stays optional."""
     if not function.nulls:
         return declared(function, types)
-    present = tuple(given.present for given in types)
+    present = tuple(type_.present for type_ in types)
     matches = [m for m in (fit(signature, present, values) for signature in function.signatures) if m]
     chosen = next((m for m in matches if m.arguments == present), matches[0] if matches else None)
     return None if chosen is None else with_null(function, chosen, types)
@@ -647,17 +647,17 @@ def declared(function: Function, types: tuple[Type, ...]) -> Match | None:
     """As `match`, for a function of which only the parameters whose type has a `?` take null."""
     for signature in function.signatures:
         words = [word.removesuffix("?") for word in signature.parameters]
-        fitted = fit(Signature(tuple(words), signature.result, ""), [given.present for given in types], ())
+        fitted = fit(Signature(tuple(words), signature.result, ""), [type_.present for type_ in types], ())
         nulls = zip(signature.parameters, types, strict=False)
-        if fitted and all(word.endswith("?") or not given.optional for word, given in nulls):
+        if fitted and all(word.endswith("?") or not type_.optional for word, type_ in nulls):
             return with_null(function, Match(signature, fitted.arguments, fitted.result), types)
     return None
 
 
 def with_null(function: Function, chosen: Match, types: Sequence[Type]) -> Match:
     """The match for these types, of which some are optional: also of aggregation functions (NU18, NU22)."""
-    arguments = tuple(optional_of(to) if given.optional else to
-                      for to, given in zip(chosen.arguments, types, strict=True))  # fmt: skip
+    arguments = tuple(optional_of(to) if type_.optional else to
+                      for to, type_ in zip(chosen.arguments, types, strict=True))  # fmt: skip
     result = optional_of(chosen.result) if function.optional(types) else chosen.result
     return Match(chosen.signature, arguments, result)
 
@@ -667,12 +667,12 @@ def fit(signature: Signature, types: Sequence[Type], values: Sequence[int | None
         return None
     words = [parameter.removesuffix(" literal") for parameter in signature.parameters]
     bound: dict[str, Type] = {}
-    for word, given in zip(words, types, strict=True):
-        wanted = bind(word, given, bound)
-        if wanted is None or common(wanted, given) != wanted:
+    for word, type_ in zip(words, types, strict=True):
+        wanted = bind(word, type_, bound)
+        if wanted is None or common(wanted, type_) != wanted:
             return None
-    arguments = tuple(given if word in MIXED else named(word, bound) for word, given in zip(words, types, strict=True))
-    if any(given.element is not None and argument != given for argument, given in zip(arguments, types, strict=True)):
+    arguments = tuple(type_ if word in MIXED else named(word, bound) for word, type_ in zip(words, types, strict=True))
+    if any(type_.element is not None and argument != type_ for argument, type_ in zip(arguments, types, strict=True)):
         return None  # no list is converted
     result = _by_rule(signature, words, types, values) if signature.rule else named(signature.result, bound)
     return None if result is None else Match(signature, arguments, result)
@@ -681,7 +681,7 @@ def fit(signature: Signature, types: Sequence[Type], values: Sequence[int | None
 def _by_rule(
     signature: Signature, words: Sequence[str], types: Sequence[Type], values: Sequence[int | None]
 ) -> Type | None:
-    varying = [given for word, given in zip(words, types, strict=True) if word in VARIABLES]
+    varying = [type_ for word, type_ in zip(words, types, strict=True) if word in VARIABLES]
     digits = [value for word, value in zip(signature.parameters, values, strict=False)
               if word in CONSTANTS or word.endswith(" literal")]  # fmt: skip
     if None in digits:  # an argument that must be a constant is none, which is a fault of its own

@@ -121,10 +121,10 @@ def faults(properties: Mapping[str, str], *, complete: bool = True) -> Iterator[
         yield from _name(name)
     if complete:
         one_name = {"sasl.mechanisms": "sasl.mechanism"}
-        given = {one_name.get(name, name): value for name, value in properties.items()}
-        yield from _values(given)
-        yield from _login(given)
-        yield from _certificates(given)
+        by_name = {one_name.get(name, name): value for name, value in properties.items()}
+        yield from _values(by_name)
+        yield from _login(by_name)
+        yield from _certificates(by_name)
 
 
 def pem(properties: Mapping[str, str], kind: str) -> str | None:

@@ -99,8 +99,10 @@ NO_MEMBERS: Members = {}
 
 def with_numbers(schema: Schema, members: Members, numbers: str) -> Members:
     """The members of all attributes, with this spelling of exact numbers."""
-    given = {name: members.get(name, Member()) for name, _ in schema}
-    return {name: replace(member, spelling=replace(member.spelling, numbers=numbers)) for name, member in given.items()}
+    by_name = {name: members.get(name, Member()) for name, _ in schema}
+    return {
+        name: replace(member, spelling=replace(member.spelling, numbers=numbers)) for name, member in by_name.items()
+    }
 
 
 def path_of(name: str, members: Members) -> Steps:
@@ -145,7 +147,7 @@ def place(name: str, members: Members) -> str:
 
 @dataclass(slots=True)
 class PathTree:
-    """The paths of several attributes as a tree. `attributes` has the numbers of those whose path ends here."""
+    """The paths of several attributes as a tree. The paths of `attributes` (their numbers) end here."""
 
     attributes: list[int] = field(default_factory=list)
     inner: dict[str | int, PathTree] = field(default_factory=dict)

@@ -168,13 +168,13 @@ def keys_apart(pipeline: Pipeline, operator: Dedup | KeyedMap) -> tuple[int, ...
     """The positions in its key of the expressions by which the tuples of a Dedup or a KeyedMap are distributed over
     buckets, in the order of the key: all of them, or the part that a downstream operator requires (`_of_passing`).
     """
-    own = _own_key(operator)
+    whole_key = _own_key(operator)
     for output in operator.outputs:
         for requirement in _needed(pipeline, output.stream):
             key = _through(operator, output, requirement).key
-            if key and set(key) <= set(own):
-                return tuple(map(own.index, key))
-    return tuple(range(len(own)))
+            if key and set(key) <= set(whole_key):
+                return tuple(map(whole_key.index, key))
+    return tuple(range(len(whole_key)))
 
 
 def _own_key(operator: Dedup | KeyedMap | Delay) -> Keys:
@@ -261,13 +261,13 @@ def _of_passing(
     it, because tuples with equal keys have equal parts. Tuples that leave when a time is over may share a cause, and
     are then in order of the whole key.
     """
-    own = _own_key(operator)
-    if not own:
+    key = _own_key(operator)
+    if not key:
         why = "previous() reads the tuples of all keys, as it has no partition_by (PV10)"
         yield KeyRequirement(operator.name, (), why, f"give {operator.name} partition_by")
         return
-    if isinstance(operator, KeyedMap) and not all(_of_one_tuple(operator, part) for part in own):
-        why = f"its key {expressions(own)} is one of the elements of `each`, which are not in {operator.input}"
+    if isinstance(operator, KeyedMap) and not all(_of_one_tuple(operator, part) for part in key):
+        why = f"its key {expressions(key)} is one of the elements of `each`, which are not in {operator.input}"
         instead = (
             f"take the elements apart in a map before {operator.name}, which writes a stream with `exchange: true`"
         )
@@ -279,9 +279,9 @@ def _of_passing(
     why = _windows_in_order(pipeline, operator) if isinstance(operator, Dedup) else ""
     whole = isinstance(operator, Delay) or (isinstance(operator, Dedup) and operator.keep == "last")
     parts = [requirement.key for requirement in downstream if requirement.key]
-    if why or whole or not any(set(part) <= set(own) for part in parts):
+    if why or whole or not any(set(part) <= set(key) for part in parts):
         instead = why and f"{BETWEEN} {operator.name} and its readers"
-        yield KeyRequirement(operator.name, () if why else own, why, instead)
+        yield KeyRequirement(operator.name, () if why else key, why, instead)
 
 
 def _own(pipeline: Pipeline, operator: Windowed, *, behind_window: bool) -> KeyRequirement:
@@ -475,11 +475,11 @@ def _of_join(
         yield _apart(join, side, apart)
     for output, requirement in behind:
         positions = _equalities(join, output, requirement.key)
-        own = _apart(join, side, apart)
-        if own.key and positions and set(positions) <= set(apart):
+        requirement_apart = _apart(join, side, apart)
+        if requirement_apart.key and positions and set(positions) <= set(apart):
             yield KeyRequirement(requirement.operator, tuple(side.equality[n] for n in positions))
         else:
-            yield _traced(requirement, (), output) if own.key else own
+            yield _traced(requirement, (), output) if requirement_apart.key else requirement_apart
 
 
 def barrier_apart(pipeline: Pipeline, barrier: Barrier) -> tuple[int, ...]:
@@ -611,9 +611,9 @@ def _whys(pipeline: Pipeline, stream: str, keys: Mapping[str, Keys]) -> Iterator
         elif isinstance(source, Custom):
             yield f"the class of {source.name} may emit tuples without a window partition"
         else:
-            own = source.left.equality if isinstance(source, Join) else source.partition_by
-            if any(len(keys[name]) != len(own) for name in _read(pipeline, source.inputs)):
-                yield f"its records are in topic partitions by {expressions(own)}, and its tuples in buckets by less"
+            key = source.left.equality if isinstance(source, Join) else source.partition_by
+            if any(len(keys[name]) != len(key) for name in _read(pipeline, source.inputs)):
+                yield f"its records are in topic partitions by {expressions(key)}, and its tuples in buckets by less"
             elif marks and _fires_empty(source):
                 yield (
                     f"the mark of a firing of {source.name} without tuples depends on all buckets: write `marks: "

@@ -132,9 +132,9 @@ def returning(pipeline: Pipeline) -> dict[str, str]:
 
 
 def external_inputs(pipeline: Pipeline) -> list[Stream]:
-    """The input streams whose records this pipeline does not write itself: all but those in which tuples return."""
-    own = returning(pipeline).values()
-    return [stream for stream in pipeline.inputs if stream.name not in own]
+    """The input streams whose records this pipeline does not write itself: all inputs in which no tuples return."""
+    returned = returning(pipeline).values()
+    return [stream for stream in pipeline.inputs if stream.name not in returned]
 
 
 # ---- what comes from the inputs --------------------------------------------------------------------------------------

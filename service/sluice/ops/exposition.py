@@ -13,7 +13,6 @@ from pathlib import Path
 from prometheus_client import CollectorRegistry, Gauge, ProcessCollector, generate_latest
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
-from prometheus_client.samples import Sample
 
 from sluice.ops.metrics import ABOUT_FILES, ABOUT_PIPELINES, ABOUT_PROCESSES, LABEL
 from sluice.ops.pipelines import Pipelines, Role, State
@@ -88,7 +87,8 @@ class Exposition(Collector):
         for member in self._pipelines.members:
             for family in member.metrics.families():
                 joined = families.setdefault(family.name, Metric(family.name, family.documentation, family.type))
-                joined.samples += [_labelled(sample, member.name) for sample in family.samples]
+                labels = {LABEL: member.name}
+                joined.samples += [sample._replace(labels=labels | sample.labels) for sample in family.samples]
         yield from families.values()
         yield from self._about_pipelines()
         yield self._about_files()
@@ -124,7 +124,3 @@ class Exposition(Collector):
             if file:
                 family.add_metric([file], float(file in files))
         return family
-
-
-def _labelled(sample: Sample, pipeline: str) -> Sample:
-    return sample._replace(labels={LABEL: pipeline, **sample.labels})

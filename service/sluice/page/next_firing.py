@@ -97,9 +97,9 @@ def _when(due: float, inspection: StageInspection) -> str:
 
 
 def _watermark(shown: Shown, progress: StreamProgress) -> int | None:
-    """The watermark of the key, where it has its own (KT1); else that of the stream."""
-    own = shown.get("policy", {}).get("watermark")
-    return progress.watermark if own is None else from_seconds(own)
+    """The watermark of the key if it has its own (KT1), else the watermark of the stream."""
+    watermark = shown.get("policy", {}).get("watermark")
+    return progress.watermark if watermark is None else from_seconds(watermark)
 
 
 def _pane(panes: Panes, shown: Shown, progress: StreamProgress) -> str:

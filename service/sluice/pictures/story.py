@@ -170,7 +170,7 @@ def keys(story: Story) -> list[str]:
 
 def zoomed(story: Story, zoom: Zoom) -> Story:
     """The story within the zoom. Its first step shows the windows as they are when the range starts."""
-    steps = [step for step in story.steps if zoom.key is None or _touches(step, zoom.key)]
+    steps = [step for step in story.steps if zoom.key in (None, *(change.window.key for change in step.changes))]
     if zoom.key is not None:
         steps = [_of_key(step, zoom.key) for step in steps]
     before = [step for step in steps if zoom.starts_after(step)]
@@ -179,10 +179,6 @@ def zoomed(story: Story, zoom: Zoom) -> Story:
 
 
 # ---- a key -----------------------------------------------------------------------------------------------------------
-
-
-def _touches(step: Step, key: str) -> bool:
-    return any(change.window.key == key for change in step.changes)
 
 
 def _of_key(step: Step, key: str) -> Step:

@@ -166,7 +166,9 @@ def decoded(events: Sequence[Event], batch: Batch, inputs: Mapping[str, Stream])
     exact = {name: _with_digits(stream) for name, stream in inputs.items()}
     if not any("record" in event for event in events) and not any(exact.values()):
         return list(events)
-    contents: dict[int, dict[str, Any]] = {rejected.number: _rejected(rejected.letter) for rejected in batch.rejected}
+    contents: dict[int, dict[str, Any]] = {
+        rejected.number: {"rejected": rejected.letter["dead_letter"]["reason"]} for rejected in batch.rejected
+    }
     for name, items in batch.inputs.items():
         for number, content in _contents(items, inputs[name]):
             contents[number] = contents.get(number, {}) | content
@@ -189,19 +191,15 @@ def _has_digits(type_: Type) -> bool:
 
 def _exactly(event: Event, content: Mapping[str, Any], names: Sequence[str]) -> Event:
     """The event with the values of these attributes as the engine has them."""
-    given = event.get("tuple")
-    if not (names and given and "tuple" in content):
+    values = event.get("tuple")
+    if not (names and values and "tuple" in content):
         return event
-    return {**event, "tuple": {**given, **{name: content["tuple"][name] for name in names if name in given}}}
+    return {**event, "tuple": {**values, **{name: content["tuple"][name] for name in names if name in values}}}
 
 
 def _with(event: Event, content: Mapping[str, Any]) -> Event:
     kept = {name: value for name, value in event.items() if name != "record" or not content or "rejected" in content}
     return kept | dict(content)
-
-
-def _rejected(letter: Mapping[str, Any]) -> dict[str, Any]:
-    return {"rejected": letter["dead_letter"]["reason"]}
 
 
 def _contents(items: Items, stream: Stream) -> list[tuple[int, dict[str, Any]]]:

@@ -210,8 +210,8 @@ class _StreamItems:
         if "truncate" not in event:
             return WATERMARK
         if not self._stream.table or event["truncate"] is not True:
-            what = f"`truncate: true` deletes all rows of a table; {self._stream.name} is "
-            raise EventError(location, what + ("one" if self._stream.table else "none (it has no `table: true`)"))
+            fault = f"`truncate: true` deletes all rows of a table; {self._stream.name} is "
+            raise EventError(location, fault + ("one" if self._stream.table else "none (it has no `table: true`)"))
         return CLEAR
 
     def _row(self, location: str, event: Event) -> Mapping[str, Any]:
@@ -271,11 +271,11 @@ class _StreamItems:
         """The column with the values of the texts in the file, where there are texts: their numbers have all digits."""
         texts = [texts.get(name) if row.get(name) is not None else None
                  for texts, row in zip(self._texts, self._tuples, strict=True)]  # fmt: skip
-        given = np.array([text is not None for text in texts], np.bool_)
-        if not given.any():
+        present = np.array([text is not None for text in texts], np.bool_)
+        if not present.any():
             return column_
-        exact = array_of([self._exactly(row, name, type_) for row in np.flatnonzero(given).tolist()], type_)
-        places = np.where(given, len(texts) - 1 + np.cumsum(given), np.arange(len(texts)))
+        exact = array_of([self._exactly(row, name, type_) for row in np.flatnonzero(present).tolist()], type_)
+        places = np.where(present, len(texts) - 1 + np.cumsum(present), np.arange(len(texts)))
         return pa.concat_arrays([column_, exact]).take(pa.array(places))
 
     def _exactly(self, row: int, name: str, type_: Type) -> Any:  # noqa: ANN401 - a value of the model
@@ -325,9 +325,9 @@ def _filled(values: Sequence[Any], type_: Type, defaults: pa.Array) -> pa.Array:
     """
     there = [value for value in values if value is not None]
     known = pa.concat_arrays([defaults, column(there, type_)])
-    given = np.array([value is not None for value in values], np.bool_)  # without a type, no values are floats
+    present = np.array([value is not None for value in values], np.bool_)  # without a type, no values are floats
     default = np.arange(len(values)) % len(defaults)
-    return known.take(pa.array(np.where(given, len(defaults) - 1 + np.cumsum(given), default)))
+    return known.take(pa.array(np.where(present, len(defaults) - 1 + np.cumsum(present), default)))
 
 
 def _tuple(location: str, values: object) -> Mapping[str, Any]:
@@ -377,9 +377,9 @@ def record_parts(
 
 def _written(event: Event, part: str) -> object:
     """A part of the record in an event; JSON of a file as its text."""
-    given = event["record"].get(part)
-    plain = given is None or isinstance(given, str | bytes) or (isinstance(given, dict) and "base64" in given)
-    return given if plain or not isinstance(event, WrittenEvent) else text_in(event, "record", part)
+    text = event["record"].get(part)
+    plain = text is None or isinstance(text, str | bytes) or (isinstance(text, dict) and "base64" in text)
+    return text if plain or not isinstance(event, WrittenEvent) else text_in(event, "record", part)
 
 
 def _bytes(location: str, part: str, value: object) -> bytes | None:

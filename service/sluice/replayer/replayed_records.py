@@ -65,7 +65,7 @@ class Spread:
 
             encoded = Records.of(self._stream, self._registry).encode_keys(tuples)
         from_tuples = encoded.to_pylist() if encoded is not None else [None] * len(keys)
-        return self.records(source, [given or from_tuple for given, from_tuple in zip(keys, from_tuples, strict=True)])
+        return self.records(source, [key or from_tuple for key, from_tuple in zip(keys, from_tuples, strict=True)])
 
     def records(self, source: np.ndarray, keys: Sequence[bytes | None]) -> np.ndarray:
         """The topic partitions of records with these keys. `source` has the one that an event names, or UNKNOWN."""

@@ -224,11 +224,11 @@ class PipelineFolder:
         """Logs what is wrong with each file, once, and which files are right again."""
         for file, text in wrong.items():
             if self._logged.get(file) != text:
-                what = "its last right version goes on" if file in accepted else "no pipeline of it runs"
-                LOGGER.error("the pipeline file is wrong; %s", what, extra={"file": file, "problem": text})
+                result = "its last right version goes on" if file in accepted else "no pipeline of it runs"
+                LOGGER.error("the pipeline file is wrong; %s", result, extra={"file": file, "problem": text})
         for file in sorted(self._logged.keys() - wrong.keys()):
-            what = "its pipeline runs" if file in accepted else "its pipeline was removed"
-            LOGGER.info("the pipeline file is not wrong any more; %s", what, extra={"file": file})
+            result = "its pipeline runs" if file in accepted else "its pipeline was removed"
+            LOGGER.info("the pipeline file is not wrong any more; %s", result, extra={"file": file})
         self._logged = dict(wrong)
 
 

@@ -16,7 +16,7 @@ from sluice.spark.failures import JavaEndedError, UnexpectedError, explaining, u
 from sluice.spark.lanes.batch_lanes import HungBatchError
 from sluice.spark.pipeline.pipeline_run import PipelineRun
 from sluice.spark.pipeline.standby import Standby
-from sluice.spark.watch import FINISH, StopRequest
+from sluice.spark.query_watch import FINISH, StopRequest
 
 LOGGER = logging.getLogger("sluice")
 #: errors after which no pipeline can start again in this process

@@ -34,7 +34,7 @@ from sluice.spark.pipeline.early_processes import EarlyProcesses
 from sluice.spark.pipeline.pipeline_run import PipelineRun, zero_report
 from sluice.spark.pipeline.shared_session import SharedSession
 from sluice.spark.pipeline.standby import Standby
-from sluice.spark.watch import FINISH, GRACE, STOP, StopRequest
+from sluice.spark.query_watch import FINISH, GRACE, STOP, StopRequest
 
 LOGGER = logging.getLogger("sluice")
 #: seconds between two checks of the pipelines, and between two checks of the files
@@ -81,10 +81,10 @@ def serve_several(
 ) -> None:
     """Runs several pipelines until SIGTERM or SIGINT or, without `scan`, until none of them is to run any more.
 
-    `first` has the pipelines at the start. `scan`, which is called once a second, gives those after a change of files,
-    or None. `early` has what runs already. `only` is the pipeline of a service that never has another one. Raises the
-    first failure of a pipeline that is not started again if the service then ends by itself, and at once an error after
-    which no pipeline can run.
+    `first` has the pipelines at the start. `scan`, which is called once a second, gives the pipelines after a change of
+    files, or None. `early` has what runs already. `only` is the pipeline of a service that never has another one.
+    Raises the first failure of a pipeline that is not started again if the service then ends by itself, and at once an
+    error after which no pipeline can run.
     """
     several = only is None
     pipelines = Pipelines(several=several)

@@ -187,8 +187,8 @@ class Supervisor:
         """Stops the pipeline. `pipeline` is started when it has ended; None: nothing is."""
         member.wanted, member.leaving = pipeline, True
         about = {"pipeline": name, "file": member.file}
-        what = "was removed" if pipeline is None else "or a module of its classes was changed"
-        LOGGER.info("stopping: its file %s", what, extra=about)
+        cause = "was removed" if pipeline is None else "or a module of its classes was changed"
+        LOGGER.info("stopping: its file %s", cause, extra=about)
         if member.run is None:
             self._replaced(name, member)
         else:

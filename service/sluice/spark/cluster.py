@@ -23,7 +23,7 @@ ATTEMPTS = 4
 PROPERTIES = {
     # Java of an executor starts tasks and passes packed rows on; its code runs some times in each batch. So the
     # optimising compiler pays as little as in the driver (java_process.py), and several threads of a collector neither.
-    "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData",
+    "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData"
 }
 
 

@@ -32,7 +32,7 @@ from typing import NamedTuple, Self
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.sql import DataFrame, SparkSession
 
-from sluice.batch.envelope import labels
+from sluice.batch.packed_rows import labels
 from sluice.spark.cluster import is_cluster
 from sluice.spark.spark_internals import block_managers, executor_cores, located_rows
 

@@ -12,7 +12,7 @@ from sluice.batch.commit import Deliver, commit
 from sluice.batch.query_plan import Plan
 from sluice.checkpoint.offset_log import offsets_read
 from sluice.kafka import topics
-from sluice.kafka.doorbell import Doorbell
+from sluice.kafka.record_wait import RecordWait
 from sluice.kafka.requests import RETRY_TIMEOUT_S, clients, patience
 from sluice.kafka.topics import Topic
 from sluice.model.spec import Pipeline
@@ -111,10 +111,10 @@ def _lanes(plan: Plan, pace: Pace, table: PlacementTable | None, deliver: Delive
 
 def _quiet_wait(plan: Plan, lanes: BatchLanes) -> QuietWait:
     """The wait for records while none come. `lanes` ends it and closes its client."""
-    doorbell = Doorbell(plan.pipeline.settings.kafka)
-    lanes.also_wake(doorbell.end)
-    lanes.also_close(doorbell.close)
-    return QuietWait(doorbell, partial(offsets_read, plan.store), lanes.last, lanes.rest)
+    record_wait = RecordWait(plan.pipeline.settings.kafka)
+    lanes.also_wake(record_wait.end)
+    lanes.also_close(record_wait.close)
+    return QuietWait(record_wait, partial(offsets_read, plan.store), lanes.last, lanes.rest)
 
 
 def _idle_clock(plan: Plan, due: NextDueTime, lanes: BatchLanes) -> IdleClock:

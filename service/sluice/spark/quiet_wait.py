@@ -11,8 +11,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from sluice.kafka.doorbell import Doorbell
 from sluice.kafka.range_reader import Offsets
+from sluice.kafka.record_wait import RecordWait
 from sluice.spark.python_source import PythonSource
 from sluice.spark.spark_internals import JavaObject
 
@@ -29,13 +29,13 @@ class QuietWait:
     """Used by the thread of the query, while it runs no batch."""
 
     def __init__(
-        self, doorbell: Doorbell, read: Callable[[], Offsets], last: Callable[[], float], rest: Callable[[], object],
-        clock: Callable[[], float] = time.monotonic,
+        self, record_wait: RecordWait, read: Callable[[], Offsets], last: Callable[[], float],
+        rest: Callable[[], object], clock: Callable[[], float] = time.monotonic,
     ) -> None:  # fmt: skip
         """`read` gives the offsets up to which the planned batches read, `last` the time in seconds of `clock` at which
         the last batch ended. `rest` lets the readers of the query request nothing until the next batch.
         """
-        self._doorbell, self._read, self._last, self._rest, self._clock = doorbell, read, last, rest, clock
+        self._record_wait, self._read, self._last, self._rest, self._clock = record_wait, read, last, rest, clock
         #: the end of the last batch; since when the query is quiet; the offsets from which it waits, None: it does not
         self._ended, self._since = last(), clock()
         self._starts: Offsets | None = None
@@ -45,12 +45,12 @@ class QuietWait:
         self._look()
         quiet = self._clock() - self._since
         if quiet < QUIET_S or seconds <= 0:
-            self._doorbell.rest()
+            self._record_wait.rest()
             return
         if self._starts is None:
             self._rest()
             self._starts = self._read()
-        if self._doorbell.wait(self._starts, min(seconds, quiet * PART, MAX_S)):
+        if self._record_wait.wait(self._starts, min(seconds, quiet * PART, MAX_S)):
             self._since, self._starts = self._clock(), None
 
     def _look(self) -> None:

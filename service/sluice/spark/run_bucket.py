@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from pyspark import TaskContext
 
-from sluice.batch.envelope import NOT_READ, Packed, passes_through, split_pass_through
+from sluice.batch.packed_rows import NOT_READ, Packed, passes_through, split_pass_through
 from sluice.batch.query_plan import Plan
 from sluice.batch.spool import Spool
 from sluice.state.server.request import request

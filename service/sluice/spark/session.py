@@ -66,7 +66,7 @@ SETTINGS = {
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",
     # Interval of the requests for new offsets while no records arrive; an interval of 10 ms costs a third of a core.
     "spark.sql.streaming.pollingDelay": "25ms",
-    # More than come between two reads of the service, which reads the new ones (watch.py).
+    # More than come between two reads of the service, which reads the new ones (query_watch.py).
     "spark.sql.streaming.numRecentProgressUpdates": "50",
     # A restart repeats the last batch; `sluice replay --checkpoint` repeats more of them.
     "spark.sql.streaming.minBatchesToRetain": "10",
@@ -83,7 +83,7 @@ SETTINGS = {
 LOCAL = {
     # Spark makes the plan of each batch into Java code anew, though a small batch has no job that runs it: a tenth of
     # the time of a small batch. Compiling it takes one of the six seconds to the first batch.
-    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.wholeStage": "false"
 }
 
 
@@ -96,7 +96,7 @@ def session(
     start, or JavaError if there is none.
     """
     log_failures_once()
-    own, files = overrides(os.environ) | dict(extra or {}), spark_jars()
+    chosen, files = overrides(os.environ) | dict(extra or {}), spark_jars()
     settings = (
         SETTINGS
         | driver_properties(files)
@@ -108,7 +108,7 @@ def session(
         }
     )
     settings |= cluster.PROPERTIES | placement.PROPERTIES if is_cluster(master) else LOCAL
-    settings |= cluster.classes(own.get("spark.archives", ""), files) | own
+    settings |= cluster.classes(chosen.get("spark.archives", ""), files) | chosen
     builder = SparkSession.builder
     for key, value in settings.items():
         builder = builder.config(key, value)
@@ -144,6 +144,6 @@ def _made(builder: SparkSession.Builder) -> SparkSession:
 def _accumulator_error(*_: object) -> None:
     """Logs an error of the thread that receives Spark's accumulators, which has none but the end of the JVM.
 
-    socketserver would write a stack trace to stderr. `spark/watch.py` reports that the JVM has ended.
+    socketserver would write a stack trace to stderr. `spark/query_watch.py` reports that the JVM has ended.
     """
     LOGGER.debug("the connection for Spark's accumulators has failed")

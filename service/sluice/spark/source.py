@@ -22,7 +22,7 @@ from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from sluice.batch.envelope import PORT, TOPIC_PARTITION
+from sluice.batch.packed_rows import PORT, TOPIC_PARTITION
 from sluice.batch.query_plan import Plan
 from sluice.checkpoint.offset_log import batches, before_batch, planned
 from sluice.kafka.client import client_properties, java_properties
@@ -88,7 +88,7 @@ def received(plan: Plan, records: DataFrame) -> DataFrame:
 
 
 def _ordinal(inputs: tuple[Stream, ...]) -> Column:
-    """The ordinal of the first record of the topic partition, as batch/envelope.py defines it."""
+    """The ordinal of the first record of the topic partition, as batch/packed_rows.py defines it."""
     port = sf.lit(0)
     for number, stream in enumerate(inputs[1:], 1):
         port = sf.when(sf.col("topic") == str(stream.topic), sf.lit(number)).otherwise(port)
@@ -132,8 +132,8 @@ def pace_of(settings: Settings, size: float, cores: int = 1) -> Pace:
 
 def sized_by_file(settings: Settings) -> bool:
     """Whether the pipeline file sets the size of a batch."""
-    own = settings.max_records_per_batch, settings.max_bytes_per_batch
-    return own != (DEFAULTS.max_records_per_batch, DEFAULTS.max_bytes_per_batch)
+    sizes = settings.max_records_per_batch, settings.max_bytes_per_batch
+    return sizes != (DEFAULTS.max_records_per_batch, DEFAULTS.max_bytes_per_batch)
 
 
 def record_size(plan: Plan) -> float:

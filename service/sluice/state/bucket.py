@@ -25,7 +25,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from sluice.batch.envelope import Packed
+from sluice.batch.packed_rows import Packed
 from sluice.batch.query_plan import Plan
 from sluice.checkpoint.checkpoint_store import CheckpointStore
 from sluice.columns.tables import StateError
@@ -282,7 +282,7 @@ class Bucket(BucketMemory):
             self._written += self._size
             self._schedule.cover(self._writing)
         else:
-            print(f"{self._location}: no snapshot of version {self._writing} was written", file=sys.stderr)  # noqa: T201
+            LOGGER.warning("%s: no snapshot of version %d was written", self._location, self._writing)
             self._schedule.failed()
 
     def _begin_anew(self, version: int) -> None:

@@ -25,7 +25,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sluice.batch.envelope import (
+from sluice.batch.packed_rows import (
     IDLE_CLOCK,
     RECORDS,
     Limit,
@@ -48,7 +48,7 @@ class Batch:
     """The input of a bucket in one batch, or in one part of a batch, in handling order.
 
     inputs   the items of each stream that has some
-    ordinals the ordinal of the record of each event (envelope.py)
+    ordinals the ordinal of the record of each event (packed_rows.py)
     firsts   the offset of each topic partition's first record in the batch, by the ordinal of that record
     clock    the operator clock at the start and the end of the batch or part
     """

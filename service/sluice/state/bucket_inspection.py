@@ -174,9 +174,9 @@ def _of_key(items: Items, key: str | None) -> pa.RecordBatch:
     if key is None:
         return items.tuples.filter(pa.array(code < 0))
     known = np.array([name == key.encode() for name in items.keys.to_pylist()], np.bool_)
-    own = np.zeros(len(code), np.bool_)
-    own[code >= 0] = known[code[code >= 0]]
-    return items.tuples.filter(pa.array(own))
+    is_key = np.zeros(len(code), np.bool_)
+    is_key[code >= 0] = known[code[code >= 0]]
+    return items.tuples.filter(pa.array(is_key))
 
 
 def _streams(state: GraphState) -> dict[str, Any]:

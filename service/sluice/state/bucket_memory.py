@@ -13,8 +13,8 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from sluice.batch.envelope import IDLE_CLOCK, RECORDS, TOPICS, Packed, packed_time, topics_of, topics_row
 from sluice.batch.inputs_again import PastInput
+from sluice.batch.packed_rows import IDLE_CLOCK, RECORDS, TOPICS, Packed, packed_time, topics_of, topics_row
 from sluice.batch.query_plan import Plan
 from sluice.columns.tables import padded
 from sluice.engine.graph import Graph, GraphState

@@ -1,14 +1,8 @@
-"""Opens the checkpoint of a query at its start: as it is, new, or restored to the position in the ledger (restore.py).
-
-For a query without a batch, `plan_first_batch` decides where it begins, and plans the batch that loads its tables (rule
-M3). Both are written into Spark's logs before the query starts. So they are fixed as every plan is: a start that is
-interrupted begins at the same records again, whatever was written to the topics since then.
-"""
+"""Opens the checkpoint of a query at its start: as it is, new, or restored to the ledger's position (restore.py)."""
 
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
@@ -26,29 +20,23 @@ from sluice.checkpoint.checkpoint_store import (
     put_bytes,
 )
 from sluice.checkpoint.folder_store import FolderStore
-from sluice.checkpoint.offset_log import NO_IDLE_CLOCK, SparkFileError, write_first_offsets, write_first_plan
+from sluice.checkpoint.offset_log import SparkFileError, write_first_plan
 from sluice.checkpoint.topic_ids import topics_created_again, write_ids
 from sluice.kafka import ledger
 from sluice.kafka.batch_report import Entry, Planned
 from sluice.kafka.kafka_errors import FencedError, LedgerError
 from sluice.kafka.ledger import LedgerPosition
-from sluice.kafka.range_reader import Offsets, beginnings, ends
-from sluice.kafka.requests import clients
 from sluice.kafka.topics import Topic, known_inputs
 from sluice.model.spec import Pipeline
 from sluice.model.spreading import own_outputs, required_buckets, why_driver
 from sluice.processes import processors
+from sluice.state.first_batch import plan_first_batch
 from sluice.state.snapshot_archive import SnapshotArchive, owner_of
 from sluice.state.upgrade.file_changes import changed_stage
-from sluice.time_units import MILLISECOND
 
 LOGGER = logging.getLogger("sluice.state")
 #: the line of the log about a restore: the checkpoint, the reason, and the batch of the ledger
 RESTORED = "checkpoint %s: %s; it is restored to batch %d of the ledger"
-
-
-#: of the first batch of a query
-FIRST_BATCH = logging.getLogger("sluice")
 
 
 class OvertakenError(FencedError):
@@ -105,9 +93,8 @@ def _opened(
         position = ledger.read_position(kafka, pipeline.name)
     ledger.require_same_checkpoint(position, pipeline.name, plan.query, _committed(plan, position))
     plan = replace(plan, created_again=_created_again(plan, position))
-    archive = _archive(
-        plan, anew=anew or reset_ledger or position is None
-    )  # without a ledger no batch was ever written
+    # without a ledger no batch was ever written
+    archive = _archive(plan, anew=anew or reset_ledger or position is None)
     if mismatch := _mismatch(plan, position):
         _restore(plan, archive, mismatch=mismatch, only_check=True)
     position, parted = _fenced(plan, position), _wants_parts(pipeline, on_cluster=on_cluster)
@@ -148,7 +135,7 @@ def _fenced(plan: Plan, before: LedgerPosition | None) -> LedgerPosition | None:
     """Ends an open transaction, fences an instance that still runs, and returns the position of the ledger after that.
 
     `before` is the position that was read before. Raises BegunElsewhereError if there was none, and now is one; or if
-    the one that is there now is that of another checkpoint.
+    the present one is of another checkpoint.
     """
     kafka, name = plan.pipeline.settings.kafka, plan.pipeline.name
     ledger.end_open_transaction(kafka, name)
@@ -351,13 +338,9 @@ def _archive(plan: Plan, *, anew: bool) -> SnapshotArchive | None:
 
 
 def _restore(
-    plan: Plan,
-    archive: SnapshotArchive | None,
-    into: Plan | None = None,
-    *,
-    mismatch: str = "",
+    plan: Plan, archive: SnapshotArchive | None, into: Plan | None = None, *, mismatch: str = "",
     only_check: bool = False,
-) -> bool:
+) -> bool:  # fmt: skip
     """Restores the checkpoint, with the number of buckets of `into` if that is given. Returns False if the ledger has
     no batch. With `only_check`, only raises RestoreError if that is clearly impossible. `mismatch` is the reason.
     """
@@ -450,9 +433,8 @@ def _mismatch(plan: Plan, position: LedgerPosition | None) -> str:
     committed, planned = offset_log.batches(plan.store)
     try:
         if ledger.fits(position, committed, planned, digest_of=partial(offset_log.digest, plan.store)):
-            lost = (
-                None if committed is None else next((folder for folder in _folders(plan) if not folder.is_dir()), None)
-            )
+            folders = () if committed is None else _folders(plan)
+            lost = next((folder for folder in folders if not folder.is_dir()), None)
             return "" if lost is None else f"its folder buckets/{lost.name} is missing"
     except SparkFileError as error:
         return error.found
@@ -462,8 +444,8 @@ def _mismatch(plan: Plan, position: LedgerPosition | None) -> str:
 
 
 def _damage(plan: Plan) -> str:
-    """Which file is damaged or missing, in words; empty if all that a start needs are whole. Those of buckets are read
-    after a batch that could not use them.
+    """Which file is damaged or missing, in words; empty if all that a start needs are whole. The files of buckets are
+    read only after a batch that could not use them.
     """
     try:
         offset_log.verify(plan.store)
@@ -475,8 +457,8 @@ def _damage(plan: Plan) -> str:
 
 
 def _unreadable(plan: Plan) -> str:
-    """Which file of a bucket keeps the query from going on, in words; empty if none does. A batch has found one that
-    did, or a state server of an earlier start has, beside which another one wrote.
+    """Which file of a bucket keeps the query from going on, in words; empty if none does. A batch could not read one;
+    since then another state server may have replaced it.
     """
     from sluice.state import restore  # noqa: PLC0415 - see _restore
 
@@ -499,35 +481,3 @@ def _reset(plan: Plan) -> None:
     known = offset_log.known(plan.store, committed)
     ledger.reset_parts(plan.pipeline.settings.kafka, plan.pipeline.name, plan.buckets)
     ledger.reset(plan.pipeline.settings.kafka, plan.pipeline.name, plan.query, committed, known)
-
-
-def plan_first_batch(plan: Plan) -> None:
-    """Writes where the inputs begin, if the query has no batch yet, and the plan of the first batch, if its tables have
-    records (M3). That batch reads each table from the beginning of its topic to the end that the topic has now.
-
-    An input begins where an earlier start has written; else a table at its beginning, and another input as `start` of
-    the pipeline file says. So the records of an exchange that the stage before it has written meanwhile are read
-    (`start: latest`). What begins with the oldest records needs no file.
-    """
-    tables = {str(stream.topic) for stream in plan.inputs if stream.table}
-    known, late = offset_log.first_offsets(plan.store), plan.pipeline.settings.start == "latest"
-    if not (tables or known or late) or offset_log.batches(plan.store) != (None, None):
-        return
-    topic_partitions = plan.places
-    with clients(plan.pipeline.settings.kafka, "admin") as requests:
-        first, last = beginnings(requests, topic_partitions), ends(requests, topic_partitions)
-    early = tables | {topic for topic, _ in known}  # what is new of a known topic is a topic partition
-    begin = {place: first[place] if place[0] in early or not late else last[place] for place in topic_partitions}
-    before = {place: known.get(place, offset) for place, offset in begin.items()}
-    loaded = {place: last[place] if place[0] in tables else offset for place, offset in before.items()}
-    count = sum(loaded[place] - before[place] for place in topic_partitions)
-    if count:
-        now = time.time_ns() // MILLISECOND * MILLISECOND
-        write_first_plan(plan.store, _at(0, before), _at(now, loaded), idle_clock=plan.has_idle_clock)
-        FIRST_BATCH.info("the first batch loads the tables: topics=%s offsets=%d", ",".join(sorted(tables)), count)
-    elif before != known and (known or late):
-        write_first_offsets(plan.store, _at(0, before))
-
-
-def _at(now: int, offsets: Offsets) -> Planned:
-    return Planned(now, offsets, NO_IDLE_CLOCK)

@@ -34,7 +34,6 @@ from sluice.columns.tables import StateError
 
 LOGGER = logging.getLogger("sluice.state")
 
-
 #: the first bytes of a file; the last of them is increased with every change of the layout
 MAGIC = b"SLUICE\0\1"
 #: magic, length of the description in bytes, size of a block in bytes

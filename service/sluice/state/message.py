@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import BinaryIO
 
-from sluice.batch.envelope import Body
+from sluice.batch.packed_rows import Body
 
 NUMBER = 8
 #: maximum count of numbers and bodies of a message; a head with a larger count is damaged, and no memory is allocated

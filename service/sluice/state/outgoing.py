@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sluice.batch.envelope import (
+from sluice.batch.packed_rows import (
     BROADCAST,
     DEAD_LETTERS,
     NO_ORDINAL,
@@ -106,8 +106,8 @@ def _waited(plan: Plan, items: Items, ordinal: np.ndarray) -> np.ndarray:
     for operator in set(operators):
         here = np.array([name == operator for name in operators]) & (items.source >= 0)
         sender, source = topic_partition_of(ordinal[here]), items.source[here]
-        own = [read_from(plan.pipeline, name, source) for name in inputs.get(operator, ())]
-        waited[here] = ~np.logical_or.reduce([origin == sender for origin in own or [source]])
+        inputs_of_operator = [read_from(plan.pipeline, name, source) for name in inputs.get(operator, ())]
+        waited[here] = ~np.logical_or.reduce([origin == sender for origin in inputs_of_operator or [source]])
     return waited
 
 
@@ -126,7 +126,7 @@ def _letters(
     words = zip(rows.column("operator").to_pylist(), rows.column("reason").to_pylist(), strict=True)
     values = {
         "ordinal": pa.array(ordinal),
-        "reason": pa.array([of_operator(operator, what) for operator, what in words]),
+        "reason": pa.array([of_operator(operator, reason) for operator, reason in words]),
         "timestamp": pa.array(at // MILLISECOND),
         "partition": pa.array(np.where(ordinal < 0, -1, topic_partition_of(ordinal)).astype(np.int32)),
         "offset": pa.array(offset),
@@ -287,7 +287,7 @@ def _values(values: pa.BinaryArray, items: Items) -> pa.BinaryArray:
 
 
 def _spread(values: pa.BinaryArray, is_tuple: np.ndarray) -> pa.BinaryArray:
-    """One value for each item: `values` has those of the tuples; a mark gets an empty value."""
+    """One value for each item: a tuple gets its value from `values`, a mark an empty value."""
     empty = pa.array([b""], values.type)
     rows = np.where(is_tuple, np.cumsum(is_tuple) - 1, len(values))
     return pa.concat_arrays([values, empty]).take(pa.array(rows))

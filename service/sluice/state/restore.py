@@ -34,8 +34,8 @@ from typing import NamedTuple, Protocol
 
 import pyarrow as pa
 
-from sluice.batch.envelope import PartitionSlice
 from sluice.batch.inputs_again import inputs_again
+from sluice.batch.packed_rows import PartitionSlice
 from sluice.batch.query_plan import Plan
 from sluice.batch.time_steps import steps_of
 from sluice.batch.usable_records import buckets_of
@@ -105,14 +105,9 @@ def unreadable(plan: Plan, version: int) -> str:
 
 
 def restore(
-    plan: Plan,
-    batch: int,
-    plans: Plans,
-    source: SnapshotSource | None = None,
-    into: Plan | None = None,
-    *,
+    plan: Plan, batch: int, plans: Plans, source: SnapshotSource | None = None, into: Plan | None = None, *,
     level: int = logging.INFO,
-) -> None:
+) -> None:  # fmt: skip
     """Makes the checkpoint of `plan` one that is at `batch`, the last batch in the ledger.
 
     into    the plan with another number of buckets, which the checkpoint then has; None: the number stays
@@ -203,9 +198,7 @@ def _candidates(plan: Plan, number: int, batch: int, plans: Plans, source: Snaps
 def _left(candidates: list[Candidate], oldest: int, source: SnapshotSource | None) -> str:
     """What there is of the state, for the message."""
     newest = max((candidate.version for candidate in candidates), default=0)
-    state = (
-        f"The newest state that is left is that before batch {newest}, but" if newest else "No snapshot is left, and"
-    )
+    state = f"The newest state is that before batch {newest}, but" if newest else "No snapshot is left, and"
     hint = "" if source else " (`state:` in the pipeline file names a store for snapshots that outlive the machine.)"
     return f"{state} the ledger has kept the plans of batches from {oldest} on only.{hint}"
 
@@ -355,8 +348,8 @@ def _buffers(plan: Plan, saved: Sequence[bytes]) -> list[bytes]:
     old = [ReorderBuffer.load(data) for data in saved]
     new = [ReorderBuffer(dict(old[0].frontiers), set(old[0].finals)) for _ in range(plan.buckets)]
     for slices in zip(*(buffer.slices for buffer in old), strict=True):
-        for buffer, own in zip(new, _divided(plan, PartitionSlice.joined(slices)), strict=True):
-            buffer.slices.append(own)
+        for buffer, of_bucket in zip(new, _divided(plan, PartitionSlice.joined(slices)), strict=True):
+            buffer.slices.append(of_bucket)
     return [buffer.save() for buffer in new]
 
 

@@ -7,9 +7,8 @@ to read more records again.
 
 The ledger keeps the plans of the batches since the older one of the two snapshots. The thread removes the earlier ones.
 
-Objects may be removed from outside: by a life cycle rule of the bucket, or by a person. So the thread lists the
-store now and
-then, and copies again what is missing.
+Objects may be removed from outside: by a life cycle rule of the bucket, or by a person. So the thread lists the store
+every LIST_S seconds, and copies again what is missing.
 """
 
 from __future__ import annotations
@@ -130,7 +129,8 @@ class SnapshotUploads:
     def _list_again(self) -> None:
         """Forgets the snapshots that are not in the store any more, so that the newest one is copied again.
 
-        Does not forget those that another instance has removed, which has taken over and has written newer ones.
+        It keeps the names of snapshots that another instance has removed, which has taken over and has written newer
+        ones.
         """
         self._archive.claim(self._owner or owner_of(self._plan))
         for bucket, snapshots in self._archive.all_snapshots(self._plan.buckets).items():
@@ -138,8 +138,8 @@ class SnapshotUploads:
             missing = [snapshot for snapshot in stored if snapshot.short not in names]
             if missing and max((snapshot.version for snapshot in snapshots), default=0) <= stored[-1].version:
                 LOGGER.warning(
-                    "state %s: somebody else has removed the snapshots of bucket %d, versions %s (a life cycle rule of "
-                    "the bucket?); the newest one is copied again. Snapshots must stay until the service removes them",
+                    "state %s: another program has removed the snapshots of bucket %d, versions %s (a life cycle rule "
+                    "of the store?); the newest one is copied again. They must stay until the service removes them",
                     self._archive.location(), bucket, ", ".join(str(snapshot.version) for snapshot in missing),
                 )  # fmt: skip
                 self._stored[bucket] = [snapshot for snapshot in stored if snapshot not in missing]

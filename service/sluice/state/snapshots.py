@@ -26,8 +26,6 @@ ENDING = ".state"
 #: ending of the second copy of a snapshot, where one was written
 COPY = ".copy"
 Write = Callable[[pa.NativeFile], None]
-
-
 #: niceness of the copy: other processes get the CPU first
 NICE = 10
 

@@ -168,8 +168,9 @@ class Canvas:
         radius: float = 3,
     ) -> None:  # fmt: skip
         self.shape(
-            "rect", kind, title=title, tag=tag, x=x, y=y, width=max(width, 1.0), height=height, **_radius(radius)
-        )
+            "rect", kind, title=title, tag=tag, x=x, y=y, width=max(width, 1.0), height=height,
+            **({"rx": radius} if radius else {}),
+        )  # fmt: skip
         self._right[0] = max(self._right[0], x + width)
 
     def labelled(
@@ -258,10 +259,6 @@ def _texts(attributes: Mapping[str, Any]) -> dict[str, str]:
         name.rstrip("_").replace("_", "-"): value if isinstance(value, str) else _number(value)
         for name, value in attributes.items()
     }
-
-
-def _radius(radius: float) -> dict[str, float]:
-    return {"rx": radius} if radius else {}
 
 
 def _number(value: float) -> str:

@@ -157,23 +157,25 @@ def _limited(operator: Operator, limits: EngineLimits) -> Operator:
 def operator_of(operator: dict[str, Any]) -> dict[str, Any]:
     """The case's operator in the form of the pipeline file."""
     kind, input_ = operator.get("kind", "aggregate"), operator.get("union", "input")
-    given = {name: operator[name] for name in PARAMETERS[kind] if operator.get(name) or name in null_sides(operator)}
+    parameters = {
+        name: operator[name] for name in PARAMETERS[kind] if operator.get(name) or name in null_sides(operator)
+    }
     if "aggregate_incomplete_windows" in operator and kind == "aggregate":  # the default of a pipeline file is true
-        given["aggregate_incomplete_windows"] = operator["aggregate_incomplete_windows"]
+        parameters["aggregate_incomplete_windows"] = operator["aggregate_incomplete_windows"]
     match kind:
         case "sort":
             output = {"output": operator["output"]} if "output" in operator else ["output"]
-            return given | {"sort": input_, "order_by": dict(operator["order_by"]), "output": output}
+            return parameters | {"sort": input_, "order_by": dict(operator["order_by"]), "output": output}
         case "dedup":
-            return given | {"dedup": input_, "output": ["output"]}
+            return parameters | {"dedup": input_, "output": ["output"]}
         case "custom":
-            return given | {"custom": input_, "output": ["output"]}
+            return parameters | {"custom": input_, "output": ["output"]}
         case "join":
             ports = {"join": {"left": "left", "right": "right"}, "output": {"output": operator["output"]}}
             windows = {f"window_{side}": operator[side] for side in ("left", "right") if side in operator}
-            return given | ports | windows | {name: name for name in UNMATCHED if operator.get(name)}
+            return parameters | ports | windows | {name: name for name in UNMATCHED if operator.get(name)}
         case _:
-            return given | {kind: input_, "output": {"output": operator["output"]}}
+            return parameters | {kind: input_, "output": {"output": operator["output"]}}
 
 
 def null_sides(operator: dict[str, Any]) -> list[str]:
@@ -187,8 +189,8 @@ def about_input(operator: dict[str, Any]) -> dict[str, Any]:
     if "event_time" not in operator:
         return marks
     resolution = operator.get("event_time_resolution")
-    given = {"attribute": operator["event_time"]} | ({"resolution": resolution.lower()} if resolution else {})
-    return marks | {"event_time": given | operator.get("watermarks", {})}
+    options = {"attribute": operator["event_time"]} | ({"resolution": resolution.lower()} if resolution else {})
+    return marks | {"event_time": options | operator.get("watermarks", {})}
 
 
 def about_table(operator: dict[str, Any], stream: str) -> dict[str, Any]:
@@ -214,11 +216,11 @@ def schema_of(operator: dict[str, Any], events: Sequence[Event], stream: str) ->
     if "event_time" in operator:
         schema[operator["event_time"]] = "int64" if "event_time_resolution" in operator else "float64"
     tuples = [e["tuple"] for e in events if "tuple" in e and (not join or e["port"] == stream)]
-    given = operator.get(f"schema{end}", {})
+    types = operator.get(f"schema{end}", {})
     for values in [operator.get(f"default{end}") or {}, *tuples]:
-        for name in (name for name, value in values.items() if value is not None and name not in given):
+        for name in (name for name, value in values.items() if value is not None and name not in types):
             schema[name] = _type_of(values[name], schema.get(name))
-    schema |= given
+    schema |= types
     return schema or {"nothing": "int64"}
 
 

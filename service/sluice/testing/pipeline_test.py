@@ -275,18 +275,20 @@ class PipelineTest:
         Values of tuples may be `pytest.approx(...)`. The message of the AssertionError has the outputs line by line.
         """
         __tracebackhide__ = True
-        got = self._known(stream)[self._compared.get(stream, 0) :]
+        outputs = self._known(stream)[self._compared.get(stream, 0) :]
         self._compared[stream] = len(self._known(stream))
-        message = differences(f"{stream} at {self.now:g} s", list(expected), got, self._since())
+        message = differences(f"{stream} at {self.now:g} s", list(expected), outputs, self._since())
         _fail(message)
         return self
 
     def expect_tuples(self, stream: str, *expected: Mapping[str, Any]) -> Self:
         """As `expect`, but ignores marks and watermarks."""
         __tracebackhide__ = True
-        got = [output for output in self._known(stream)[self._compared.get(stream, 0) :] if isinstance(output, Mapping)]
+        tuples = [
+            output for output in self._known(stream)[self._compared.get(stream, 0) :] if isinstance(output, Mapping)
+        ]
         self._compared[stream] = len(self._known(stream))
-        message = differences(f"{stream} at {self.now:g} s", list(expected), got, self._since())
+        message = differences(f"{stream} at {self.now:g} s", list(expected), tuples, self._since())
         _fail(message)
         return self
 
@@ -300,10 +302,12 @@ class PipelineTest:
     def expect_dead_letters(self, *reasons: str) -> Self:
         """Asserts that as many dead letters came since the last call, each with a reason that contains this text."""
         __tracebackhide__ = True
-        got = [letter["reason"] for letter in self._since()]
+        actual = [letter["reason"] for letter in self._since()]
         self._dead_compared = len(self._dead)
-        same = len(got) == len(reasons) and all(text in reason for text, reason in zip(reasons, got, strict=False))
-        message = None if same else differences("reasons of dead letters", list(reasons), got)
+        same = len(actual) == len(reasons) and all(
+            text in reason for text, reason in zip(reasons, actual, strict=False)
+        )
+        message = None if same else differences("reasons of dead letters", list(reasons), actual)
         _fail(message)
         return self
 

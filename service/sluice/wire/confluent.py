@@ -21,7 +21,7 @@ from sluice.model.types import Schema
 from sluice.wire.avro.avro_read import Reader
 from sluice.wire.avro.avro_write import Writer
 from sluice.wire.dead_letter_record import Reason, reason
-from sluice.wire.decoded import Decoded, bytes_of, in_order, nothing
+from sluice.wire.decoded_records import Decoded, bytes_of, in_order, nothing
 from sluice.wire.schema_registry import Registry, UnknownSchemaError
 
 MAGIC, PREFIX = 0, 5

@@ -20,7 +20,7 @@ from sluice.columns.arrow_types import array_of, arrow_schema
 from sluice.model.members import NO_MEMBERS, Members, Spelling, path_of, spelling_of
 from sluice.model.types import STRING, Schema, Type
 from sluice.wire.dead_letter_record import Reason, reason
-from sluice.wire.decoded import Decoded, record_batch
+from sluice.wire.decoded_records import Decoded, record_batch
 from sluice.wire.json.json_values import shown
 from sluice.wire.plain_text import BOM, read, utf8, written
 

@@ -65,7 +65,7 @@ class DeadLetter:
 
     offset     -1 if the service itself made the record
     timestamp  of the record, in milliseconds since 1970
-    original   true if key, value and headers are those of the original record; false if `value` is the tuple in JSON
+    original   true if key, value and headers come from the original record; false if `value` is the tuple in JSON
     made       whether an operator made the tuple, such as a join; the record is the one that caused it
     """
 
@@ -107,8 +107,8 @@ class DeadLetter:
 
     def _own_headers(self) -> Headers:
         values = (self.reason, self.stream, self.topic, self.partition, self.offset, self.timestamp)
-        own: Headers = [(name, str(value).encode()) for name, value in zip(OWN, values, strict=True)]
-        return own if self.original else [*own, (VALUE, b"tuple")]
+        headers: Headers = [(name, str(value).encode()) for name, value in zip(OWN, values, strict=True)]
+        return headers if self.original else [*headers, (VALUE, b"tuple")]
 
 
 #: the header of a dead letter whose value is the tuple of an operator in JSON, and not the value of the record

@@ -16,7 +16,7 @@ from sluice.columns.forms.composite_forms import MapForm
 from sluice.columns.forms.form_contract import spread
 from sluice.model.members import Pairs, Steps
 from sluice.model.types import Schema, Type
-from sluice.wire.decoded import Decoded, record_batch
+from sluice.wire.decoded_records import Decoded, record_batch
 
 
 @dataclass(frozen=True, slots=True)

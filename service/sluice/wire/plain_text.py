@@ -17,7 +17,7 @@ from sluice.columns.arrow_types import array_of
 from sluice.columns.column_forms import type_of
 from sluice.model.members import STRICT, Member, Spelling
 from sluice.model.types import STRING, Type
-from sluice.wire.decoded import merged
+from sluice.wire.decoded_records import merged
 from sluice.wire.json import time_patterns
 from sluice.wire.json.json_contract import JsonForm
 from sluice.wire.json.json_types import json_form

@@ -12,7 +12,7 @@ from sluice.columns.arrow_types import arrow_schema
 from sluice.model.members import STRICT, Spelling
 from sluice.model.types import Schema
 from sluice.wire.dead_letter_record import Reason, reason
-from sluice.wire.decoded import Decoded, record_batch
+from sluice.wire.decoded_records import Decoded, record_batch
 from sluice.wire.json.json_values import shown
 from sluice.wire.plain_text import BOM, read, utf8, written
 
@@ -24,8 +24,8 @@ def decode_text(values: pa.BinaryArray, schema: Schema, spelling: Spelling = STR
     rows, texts = np.flatnonzero(good), texts.filter(pa.array(good))
     column, fits = read(texts, type_, spelling)
     for row in np.flatnonzero(~fits):
-        got = shown(texts[int(row)].as_py())
-        bad.append((int(rows[row]), reason(Reason.WRONG_TYPE, f"{name}: expected {type_}, got {got}")))
+        shown_text = shown(texts[int(row)].as_py())
+        bad.append((int(rows[row]), reason(Reason.WRONG_TYPE, f"{name}: expected {type_}, got {shown_text}")))
     return Decoded(record_batch([column], arrow_schema(schema), len(column)), rows[fits], sorted(bad))
 
 

@@ -83,8 +83,8 @@ def _watermarks(batch: pa.RecordBatch, kind: np.ndarray, rejects: Rejects) -> np
     rows = np.flatnonzero((kind == WATERMARK) & rejects.accepted)
     if len(rows):
         watermark[rows], sound = watermarks(batch.column("value").take(pa.array(rows)))
-        what = "its value is neither seconds since 1970 nor a time in ISO 8601"
-        rejects.reject(rows[~sound], reason(Reason.BAD_WATERMARK, what))
+        fault = "its value is neither seconds since 1970 nor a time in ISO 8601"
+        rejects.reject(rows[~sound], reason(Reason.BAD_WATERMARK, fault))
     return watermark
 
 

@@ -19,7 +19,7 @@ from sluice.model.types import TIMESTAMP, Schema
 from sluice.wire.change_events.change_reader import ChangeReader, change_reader
 from sluice.wire.change_events.event_parts import EventParts
 from sluice.wire.dead_letter_record import Reason, reason
-from sluice.wire.decoded import Decoded, in_order, record_batch
+from sluice.wire.decoded_records import Decoded, in_order, record_batch
 from sluice.wire.formats.format_contract import Codec, Part
 from sluice.wire.formats.format_table import codec
 

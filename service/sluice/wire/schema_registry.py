@@ -86,8 +86,8 @@ class Registry:
             raise UnknownSchemaError(f"the schema {number} cannot be used: expected {error}") from None
 
     def _sources(self, number: int, kind: str) -> Sources:
-        """The names and the texts of the schemas that the schema with this id refers to, each behind those that it
-        needs itself, then its own. Raises UnknownSchemaError and RegistryError; errors are not cached.
+        """The names and the texts of the schemas that the schema with this id refers to, each behind the schemas that
+        it needs itself, then its own. Raises UnknownSchemaError and RegistryError; errors are not cached.
         """
         schema = self._schema_of(number)
         if schema is None:
@@ -99,8 +99,8 @@ class Registry:
         return (*named.items(), ("", str(schema.schema_str)))
 
     def _add_references(self, schema: Schema, named: dict[str, str], around: list[str]) -> None:
-        """Adds the schemas that a schema refers to, each once, behind those that it needs itself. `around`: the names
-        of the schemas that refer to this one.
+        """Adds the schemas that a schema refers to, each once, behind the schemas that it needs itself. `around`: the
+        names of the schemas that refer to this one.
         """
         for reference in schema.references or ():
             name = str(reference.name)
@@ -129,7 +129,7 @@ class Registry:
         """The id of the schema under this subject. Raises RegistryError.
 
         The schema is registered if it is not there, unless REGISTERS is not "true". `references` are the schemas that
-        it refers to, each behind those that it needs itself; the subject of each is its name.
+        it refers to, each behind the schemas that it needs itself; the subject of each is its name.
 
         Implements PB22 of the reference.
         """

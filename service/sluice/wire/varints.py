@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from sluice.columns.kernel import kernel
-from sluice.wire.decoded import bytes_of
+from sluice.wire.decoded_records import bytes_of
 
 #: the most bytes of a varint
 MOST_BYTES = 10

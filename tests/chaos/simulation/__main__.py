@@ -11,7 +11,7 @@ import sys
 from datetime import UTC, datetime
 
 from benchmarks.machine import machine
-from benchmarks.page import write
+from benchmarks.results_page import write
 from tests.chaos.simulation import campaign
 from tests.chaos.simulation.schedule import KINDS, Simulation
 

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 from sluice.batch.commit import commit
-from sluice.batch.envelope import split_pass_through
 from sluice.batch.inputs_again import input_again
+from sluice.batch.packed_rows import split_pass_through
 from sluice.batch.query_plan import Plan
 from sluice.checkpoint import offset_log
 from sluice.checkpoint.checkpoint_store import put_bytes

@@ -28,7 +28,7 @@ from confluent_kafka.admin import AdminClient
 from sluice.batch import query_plan
 from sluice.checkpoint import checkpoint_identity
 from sluice.kafka import batch_writer, client, requests
-from sluice.kafka.librdkafka import enqueue
+from sluice.kafka.librdkafka import producer_queue
 from sluice.model import spreading
 from sluice.model.spec import Pipeline
 from sluice.spark.lanes import direct_lane  # noqa: F401 - one of the modules
@@ -200,7 +200,7 @@ def simulated(bounds: query_plan.Bounds, *, eager: bool = False) -> Iterator[Non
         put(module, name, replacement)
     time_of_requests: Callable[..., object] = requests.Time
     put(requests, "Time", lambda: time_of_requests(threads.TIME.monotonic, threads.TIME.sleep))
-    put(enqueue, "enqueue", clients.enqueue)
+    put(producer_queue, "enqueue", clients.enqueue)
     put(bucket, "Background", Background)
     put(bucket_memory, "Graph", GRAPH)
     put(checkpoint_identity, "definition_of", DEFINITION)

@@ -471,7 +471,7 @@ class ColumnConsumer:
 
 
 def enqueue(producer: Producer, records: Records, start: int, stop: int) -> int:
-    """As `sluice.kafka.librdkafka.enqueue.enqueue`."""
+    """As `sluice.kafka.librdkafka.producer_queue.enqueue`."""
     for number, row in enumerate(records.rows(start, stop), start):
         try:
             producer.produce(records.topic, *row)

@@ -31,7 +31,7 @@ from sluice.replayer.player import replay
 from sluice.wire.mark_headers import HEADER
 from tests.recovery.harness.output_reader import OutputReader, Record, shown, topic_partition
 from tests.recovery.harness.sluice_process import SluiceProcess
-from tests.unit.kafka.tools import end, visible
+from tests.unit.kafka.broker_tools import end, visible
 
 #: topic partitions of every topic, so that a key's outputs are in the topic partition that its inputs are in
 TOPIC_PARTITIONS = 2

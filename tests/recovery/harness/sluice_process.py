@@ -66,10 +66,7 @@ class SluiceProcess:
             self.await_no_process()
         self._log_begin = len(self.whole_log())
         path = [str(PAUSING), os.environ.get("PYTHONPATH", str(Path.cwd()))]
-        own = {
-            "SLUICE_TEST_MOMENTS": str(self._moments),
-            "PYTHONPATH": os.pathsep.join(path),
-        }
+        own = {"SLUICE_TEST_MOMENTS": str(self._moments), "PYTHONPATH": os.pathsep.join(path)}
         command = [sys.executable, "-m", "sluice", "run", str(self.file), *self._pages(), *self._arguments, *arguments]
         folder = self.folder / "temporary"
         folder.mkdir(exist_ok=True)

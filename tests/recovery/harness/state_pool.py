@@ -15,13 +15,13 @@ from typing import Any
 
 import orjson
 
-from sluice.batch.envelope import RECORDS, unpack
+from sluice.batch.packed_rows import RECORDS, unpack
 from sluice.batch.spool import in_memory
 from sluice.checkpoint.checkpoint_identity import CheckpointError
 from sluice.state.server.pool import start_pool
 from sluice.state.server.request import StateServerError, request
 from sluice.state.server.state_server import serve
-from tests.unit.state.rows import plan_of, rows_of
+from tests.unit.state.packed_rows import plan_of, rows_of
 
 PLAN = plan_of(Path(sys.argv[1]), buckets=100)
 if "beside" in sys.argv[2:]:

@@ -13,7 +13,7 @@ from confluent_kafka import Producer
 from sluice.kafka.client import client_properties
 from tests.recovery.harness.output_reader import Record
 from tests.recovery.harness.service import Service
-from tests.unit.kafka.tools import visible
+from tests.unit.kafka.broker_tools import visible
 
 KEYS = 10
 #: seconds between two records

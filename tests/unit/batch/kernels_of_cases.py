@@ -7,7 +7,7 @@ from typing import Any
 from sluice.batch.kernel_warm_up import everything
 from sluice.compiler.kernel_cache import KernelCache
 from sluice.testing import run_case
-from tests.spec.vectors import all_cases
+from tests.spec.conformance_vectors import all_cases
 
 
 def main() -> None:

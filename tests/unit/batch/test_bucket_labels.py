@@ -1,6 +1,6 @@
 import pytest
 
-from sluice.batch.envelope import hash_int, labels
+from sluice.batch.packed_rows import hash_int, labels
 
 
 @pytest.mark.parametrize(("value", "hashed"), [(0, 933211791), (1, -559580957)])

@@ -14,8 +14,8 @@ from confluent_kafka import Message
 
 from sluice.batch import inputs_again as module
 from sluice.batch import usable_records
-from sluice.batch.envelope import split_pass_through
 from sluice.batch.inputs_again import input_again, inputs_again
+from sluice.batch.packed_rows import split_pass_through
 from sluice.batch.query_plan import Plan
 from sluice.config.load import load_text
 from sluice.kafka.batch_report import Planned
@@ -81,8 +81,7 @@ SETTINGS = {
         "event_time: t",
         "",
         TIMED.replace(
-            "timeInterval, intervalDuration(4.0), partitioned",
-            "slidingTime, timeDifference(4.0), grace(1.0)",
+            "timeInterval, intervalDuration(4.0), partitioned", "slidingTime, timeDifference(4.0), grace(1.0)"
         ),
     ),
     "a join of two topics": ("", "", "", JOINED),

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sluice.batch.envelope import NO_ORDINAL, ordinal
 from sluice.batch.merge import merged, merged_parts
+from sluice.batch.packed_rows import NO_ORDINAL, ordinal
 from sluice.engine.stream.items import EMPTY_FIRING, FINAL, MAX_TIME, TUPLE, WATERMARK, WINDOW
 
 
@@ -78,10 +78,7 @@ def test_of_several_last_marks_the_final_one_is_the_last():
     assert merged([first, second], 2).column("kind").to_pylist() == [TUPLE, WINDOW, WATERMARK, FINAL]
 
 
-@pytest.mark.parametrize(
-    ("buckets", "reports", "left"),
-    [(1, 1, 1), (2, 2, 1), (3, 2, 0), (3, 3, 1)],
-)
+@pytest.mark.parametrize(("buckets", "reports", "left"), [(1, 1, 1), (2, 2, 1), (3, 2, 0), (3, 3, 1)])
 def test_a_lone_mark_stands_where_every_bucket_was_empty(buckets, reports, left):
     parts = [part((4, NO_ORDINAL, EMPTY_FIRING, None)) for _ in range(reports)]
     assert merged(parts, buckets).num_rows == left

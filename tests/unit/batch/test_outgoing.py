@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from sluice.batch.commit import BatchResult
-from sluice.batch.envelope import DEAD_LETTERS, ITSELF, NUMBERS, RECORDS, TUPLE_WITH_MARK, ordinal, pack
+from sluice.batch.packed_rows import DEAD_LETTERS, ITSELF, NUMBERS, RECORDS, TUPLE_WITH_MARK, ordinal, pack
 from sluice.batch.reject_collector import dead_letters
 from sluice.config.load import load_text
 from sluice.engine.graph import Graph

@@ -9,7 +9,7 @@ from types import MappingProxyType, SimpleNamespace
 import pyarrow as pa
 import pytest
 
-from sluice.batch.envelope import COUNTS, DEAD_LETTERS, RECORDS, labels, ordinal, unpack
+from sluice.batch.packed_rows import COUNTS, DEAD_LETTERS, RECORDS, labels, ordinal, unpack
 from sluice.batch.partition_router import arrived_rows
 from sluice.batch.partition_router import route_records as spread
 from sluice.batch.query_plan import Plan

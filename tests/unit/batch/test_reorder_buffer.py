@@ -9,7 +9,7 @@ from base64 import b64encode
 import pyarrow as pa
 import pytest
 
-from sluice.batch.envelope import IDLE_CLOCK, RECORDS, labels, ordinal
+from sluice.batch.packed_rows import IDLE_CLOCK, RECORDS, labels, ordinal
 from sluice.batch.partition_router import route_records
 from sluice.batch.query_plan import Plan
 from sluice.config.load import load_text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sluice.batch.envelope import COUNTS, DEAD_LETTERS, RECORDS, SPOOLED
+from sluice.batch.packed_rows import COUNTS, DEAD_LETTERS, RECORDS, SPOOLED
 from sluice.batch.spool import Spool, folder_of, in_memory, remove_files
 
 ROWS = [(RECORDS, b"a" * 10), (DEAD_LETTERS, b"b" * 100), (COUNTS, b"c"), (RECORDS, b"d" * 50), (RECORDS, b"")]

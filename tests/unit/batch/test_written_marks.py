@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from sluice.batch.commit import BatchResult
-from sluice.batch.envelope import TUPLE_WITH_MARK
+from sluice.batch.packed_rows import TUPLE_WITH_MARK
 from sluice.config.load import load_text
 from sluice.engine.graph import Clock, Graph
 from sluice.engine.stream.items import FINAL, TUPLE, WINDOW
@@ -58,12 +58,7 @@ ROW, MARK, CARRIER, END = (TUPLE, b'{"n":1}'), (WINDOW, b""), (TUPLE_WITH_MARK, 
 
 
 @pytest.mark.parametrize(
-    ("marks", "written"),
-    [
-        ("header", [CARRIER, END]),
-        ("record", [ROW, MARK, MARK, END]),
-        ("none", [ROW]),
-    ],
+    ("marks", "written"), [("header", [CARRIER, END]), ("record", [ROW, MARK, MARK, END]), ("none", [ROW])]
 )
 @pytest.mark.parametrize("size", [1, 2, 5])
 def test_marks_of_a_firing_with_a_tuple_and_of_one_without(marks, written, size):

@@ -21,7 +21,7 @@ from sluice.checkpoint.checkpoint_identity import (
 from sluice.checkpoint.folder_store import FolderStore
 from sluice.config.load import load_text
 from sluice.model.spec import Pipeline, Settings
-from tests.unit.state.damage import flipped
+from tests.unit.state.damaged_files import flipped
 
 
 def test_a_new_checkpoint_is_made_and_found_again(tmp_path):
@@ -56,10 +56,7 @@ def test_a_lost_identity_of_another_definition_changes_nothing(tmp_path):
 
 @pytest.mark.parametrize(
     ("name", "fingerprint", "message"),
-    [
-        ("other", "f", "belongs to the pipeline p"),
-        ("p", "g", "has changed since it was made"),
-    ],
+    [("other", "f", "belongs to the pipeline p"), ("p", "g", "has changed since it was made")],
 )
 def test_another_pipelines_checkpoint_is_refused(tmp_path, name, fingerprint, message):
     claim(FolderStore(tmp_path), "p", "f", 2, 1)

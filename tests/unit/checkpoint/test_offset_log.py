@@ -22,7 +22,7 @@ from sluice.checkpoint.offset_log import (
     remove_stale_checksums,
     verify,
 )
-from tests.unit.state.damage import flipped
+from tests.unit.state.damaged_files import flipped
 
 ENTRY = 'v1\n{"batchTimestampMs":1}\n{"b":{"0":7},"a":{"1":3,"0":2}}\n'
 READ = {("b", 0): 7, ("a", 1): 3, ("a", 0): 2}

@@ -2,7 +2,7 @@ import pytest
 from click.testing import CliRunner
 
 from sluice.cli import main
-from tests.unit.config.files import aggregate
+from tests.unit.config.pipeline_files import aggregate
 
 
 @pytest.fixture

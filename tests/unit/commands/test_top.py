@@ -19,8 +19,8 @@ from sluice.ops.http_server import OpsServer
 from sluice.ops.pipelines import Pipelines, Role, State
 from sluice.page.pipeline_pages import Pages
 from sluice.page.pipeline_status import overview
-from tests.unit.ops.registered import registered
-from tests.unit.page.pages import NOW, page
+from tests.unit.ops.registered_pipelines import registered
+from tests.unit.page.page_without_service import NOW, page
 
 URL = "http://127.0.0.1:8080"
 #: an operator of which a topic partition has been silent for minutes

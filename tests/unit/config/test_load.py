@@ -5,7 +5,7 @@ from sluice.model.errors import PipelineError
 from sluice.model.expressions import AggregateCall, Attribute, Call, Literal
 from sluice.model.spec import Aggregate, Count, Map, Output, Punct, Settings, Sliding, Stream, Time, Tumbling
 from sluice.model.types import BOOLEAN, FLOAT64, INT64, STRING, TIMESTAMP, list_of
-from tests.unit.config.files import SCHEMA, aggregate, loaded
+from tests.unit.config.pipeline_files import SCHEMA, aggregate, loaded
 
 TRADES = (
     ("symbol", STRING),
@@ -81,11 +81,7 @@ def test_map_with_condition_and_unchanged_attributes():
             where: open and size > 100
             output: [large]
         """)
-    condition = Call(
-        "and",
-        (Attribute("open", BOOLEAN), Call(">", (SIZE, Literal(100, INT64)), BOOLEAN)),
-        BOOLEAN,
-    )
+    condition = Call("and", (Attribute("open", BOOLEAN), Call(">", (SIZE, Literal(100, INT64)), BOOLEAN)), BOOLEAN)
     unchanged = Output("large", tuple((name, Attribute(name, kind)) for name, kind in TRADES))
     assert pipeline.operators == (Map("keep", "trades", (unchanged,), condition),)
     assert pipeline.streams["large"].schema == TRADES

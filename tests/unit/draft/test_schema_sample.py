@@ -82,10 +82,7 @@ streams:
 
 def test_schemas_that_have_evolved_give_all_their_fields(server):
     old, new = {"symbol": "string", "size": "int"}, {"symbol": "string", "size": "double", "venue": "string"}
-    records = [
-        record(server, old, symbol="a", size=1),
-        record(server, new, symbol="b", size=1.5, venue="X"),
-    ]
+    records = [record(server, old, symbol="a", size=1), record(server, new, symbol="b", size=1.5, venue="X")]
     text = drafted(server, records)
     assert "      size: float64                         # such as 1.0\n" in text
     assert '      venue: string?                        # such as "X"; missing or null in 1 of 2 records\n' in text

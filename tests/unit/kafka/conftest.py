@@ -9,7 +9,7 @@ from confluent_kafka.admin import NewTopic
 
 from sluice.kafka import ledger
 from sluice.kafka.topics import LEDGER_CONFIG, create
-from tests.unit.kafka.tools import visible
+from tests.unit.kafka.broker_tools import visible
 
 NUMBERS = itertools.count()
 

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import textwrap
 import time
 from dataclasses import replace
@@ -23,7 +24,7 @@ from sluice.kafka.embedded_broker import EmbeddedBroker
 from sluice.kafka.kafka_errors import ExpiredError, FencedError, LedgerError, UnavailableError, WriteError
 from sluice.kafka.records import records, unpack
 from sluice.kafka.topics import create
-from tests.unit.kafka.tools import visible
+from tests.unit.kafka.broker_tools import visible
 
 pytestmark = pytest.mark.kafka
 ROOT = project_file("service").parent
@@ -178,42 +179,43 @@ def test_what_prevents_an_early_opening_is_left_to_the_batch(kafka, topic, read)
     assert texts(read(topic)) == ["a"]
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def impatient():
-    """The `kafka:` block of a broker that aborts transactions after five seconds, and the topics."""
+    """The `kafka:` block of a broker that soon aborts transactions that are open for two seconds, with the ledger."""
     with EmbeddedBroker({"transaction.abort.timed.out.transaction.cleanup.interval.ms": "200"}) as broker:
         kafka = {"bootstrap.servers": broker.bootstrap}
-        for name in ("out", ledger.TOPIC):
-            create(kafka, NewTopic(name, 1))
-        yield kafka | {"transaction.timeout.ms": "5000"}
+        create(kafka, NewTopic(ledger.TOPIC, 1))
+        yield kafka | {"transaction.timeout.ms": "2000"}
 
 
-def test_a_transaction_that_the_broker_aborted_is_not_taken_for_another_instance(impatient):
-    one = TransactionalWriter(settings(impatient, "q"))
-    one.write(0, [values("out", "a")], Report())
+def test_a_transaction_that_the_broker_aborted_is_not_taken_for_another_instance(impatient, create_topic, name):
+    create_topic(name, at={"bootstrap.servers": impatient["bootstrap.servers"]})
+    one = TransactionalWriter(settings(impatient, name))
+    one.write(0, [values(name, "a")], Report())
 
     def slow():
-        yield values("out", "b")
-        aborted(impatient, one, "out")
+        yield values(name, "b")
+        aborted(impatient, one, name)
 
-    with pytest.raises(ExpiredError, match=r"was open for \d+ seconds, .* aborted it after 5 \(transaction.timeout.ms"):
+    with pytest.raises(ExpiredError, match=r"was open for \d+ seconds, .* aborted it after 2 \(transaction.timeout.ms"):
         one.write(1, slow(), Report())
-    assert one.write(1, [values("out", "b")], Report())
-    assert texts(visible({"bootstrap.servers": impatient["bootstrap.servers"]}, "out")) == ["a", "b"]
+    assert one.write(1, [values(name, "b")], Report())
+    assert texts(visible({"bootstrap.servers": impatient["bootstrap.servers"]}, name)) == ["a", "b"]
 
 
-def test_an_instance_that_took_over_is_named_however_late_that_is_noticed(impatient):
-    one, other = TransactionalWriter(settings(impatient, "q")), TransactionalWriter(settings(impatient, "q"))
-    one.write(0, [values("out", "a")], Report())
+def test_an_instance_that_took_over_is_named_however_late_that_is_noticed(impatient, create_topic, name):
+    create_topic(name, at={"bootstrap.servers": impatient["bootstrap.servers"]})
+    one, other = (TransactionalWriter(settings(impatient, name)) for _ in range(2))
+    one.write(0, [values(name, "a")], Report())
 
     def overtaken():
-        yield values("out", "b")
-        aborted(impatient, one, "out")
-        assert other.write(1, [values("out", "b")], Report())
+        yield values(name, "b")
+        aborted(impatient, one, name)
+        assert other.write(1, [values(name, "b")], Report())
 
     with pytest.raises(FencedError, match="another instance of this pipeline has started"):
         one.write(1, overtaken(), Report())
-    assert texts(visible({"bootstrap.servers": impatient["bootstrap.servers"]}, "out")) == ["a", "b"]
+    assert texts(visible({"bootstrap.servers": impatient["bootstrap.servers"]}, name)) == ["a", "b"]
 
 
 def aborted(kafka, writer, topic):
@@ -481,8 +483,10 @@ def test_a_large_batch_has_more_time_and_shuts_out_no_small_one(kafka, topic, re
     assert timeouts == [None, "900000", None, "900000"]
 
 
-def test_a_broker_that_is_gone_fails_the_batch_and_its_return_heals():
-    with EmbeddedBroker() as broker:
+def test_a_broker_that_is_gone_fails_the_batch_and_its_return_heals(tmp_path, monkeypatch):
+    """Killed and started again, the broker has its address and its records; stopped, it leaves nothing."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with EmbeddedBroker({"num.partitions": "3"}) as broker:
         kafka = {"bootstrap.servers": broker.bootstrap, "socket.timeout.ms": "2000"}
         for name in ("out", ledger.TOPIC):
             create(kafka, NewTopic(name, 1))
@@ -494,8 +498,10 @@ def test_a_broker_that_is_gone_fails_the_batch_and_its_return_heals():
         ):
             short.write(1, [values("out", "b")], Report())
         broker.restart()
+        assert broker.bootstrap == kafka["bootstrap.servers"]
         assert TransactionalWriter(settings(kafka, "q")).write(1, [values("out", "b")], Report())
         assert texts(visible({"bootstrap.servers": broker.bootstrap}, "out")) == ["a", "b"]
+    assert [*tmp_path.iterdir()] == []
 
 
 def test_producers_of_others_do_not_disturb(kafka, topic, read):

@@ -16,7 +16,7 @@ from sluice.kafka.batch_writer import TransactionalWriter, WriterSettings
 from sluice.kafka.kafka_errors import FencedError, LedgerError, TakenOverError
 from sluice.kafka.records import records
 from sluice.kafka.topics import LEDGER_CONFIG, create
-from tests.unit.kafka.tools import visible
+from tests.unit.kafka.broker_tools import visible
 
 pytestmark = pytest.mark.kafka
 MINE, FIRST, SECOND = "checkpoint-1", "start-1", "start-2"

@@ -16,7 +16,7 @@ from sluice.kafka.kafka_errors import HeaderNameError
 from sluice.kafka.librdkafka import column_consumer
 from sluice.kafka.librdkafka.column_consumer import SCHEMA, ColumnConsumer
 from sluice.kafka.range_reader import READER_PROPERTIES
-from tests.unit.kafka.tools import produce_with_header
+from tests.unit.kafka.broker_tools import produce_with_header
 
 pytestmark = pytest.mark.kafka
 #: key, value, headers, timestamp

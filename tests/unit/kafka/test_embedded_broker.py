@@ -50,18 +50,6 @@ def test_records_of_any_time_come_back(broker: str) -> None:
     assert consume(broker, "any-time", 2) == sent
 
 
-def test_killed_and_restarted_it_has_its_data_and_stopped_it_leaves_nothing(temporary: Path) -> None:
-    with EmbeddedBroker({"num.partitions": "3"}) as embedded:
-        bootstrap = embedded.bootstrap
-        create({"bootstrap.servers": bootstrap}, NewTopic("kept", 1))
-        produce(bootstrap, "kept", {b"kept": YEAR_2013})
-        embedded.kill()
-        embedded.restart()
-        assert embedded.bootstrap == bootstrap
-        assert consume(bootstrap, "kept", 1) == {b"kept": YEAR_2013}
-    assert [*temporary.iterdir()] == []
-
-
 def test_a_start_that_fails_leaves_nothing_and_shows_the_log(temporary: Path) -> None:
     with pytest.raises(BrokerError, match=r"log\.segment\.bytes"), EmbeddedBroker({"log.segment.bytes": "nonsense"}):
         pass

@@ -138,10 +138,7 @@ def test_an_error_of_the_client_is_reported_and_the_next_range_has_a_new_consume
 
 @pytest.mark.parametrize(
     ("block", "expected"),
-    [
-        ({}, (65_536, 5)),
-        ({"fetch.min.bytes": "1", "fetch.wait.max.ms": "100"}, ("1", "100")),
-    ],
+    [({}, (65_536, 5)), ({"fetch.min.bytes": "1", "fetch.wait.max.ms": "100"}, ("1", "100"))],
     ids=["an answer has many records, within 5 ms", "the kafka block decides otherwise"],
 )
 def test_how_long_a_broker_waits_with_its_answer(block, expected):

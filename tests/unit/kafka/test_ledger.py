@@ -75,11 +75,7 @@ def test_the_checkpoint_of_another_pipeline_is_refused_with_advice(kafka, topic)
 
 @pytest.mark.parametrize(
     ("committed", "planned"),
-    [
-        pytest.param(None, None, id="the logs are lost"),
-        pytest.param(0, 0, id="older"),
-        pytest.param(4, 5, id="newer"),
-    ],
+    [pytest.param(None, None, id="the logs are lost"), pytest.param(0, 0, id="older"), pytest.param(4, 5, id="newer")],
 )
 def test_a_checkpoint_that_is_not_at_the_ledgers_batch_does_not_fit(kafka, topic, committed, planned):
     write(kafka, topic, 0, 1)

@@ -10,7 +10,7 @@ from sluice.kafka import range_reader
 from sluice.kafka.kafka_errors import HeaderNameError, UnavailableError
 from sluice.kafka.range_reader import ends, headers_of, headers_of_each, read
 from sluice.kafka.requests import Requests, Time
-from tests.unit.kafka.tools import produce_with_header
+from tests.unit.kafka.broker_tools import produce_with_header
 
 
 class Client:

@@ -4,7 +4,7 @@ import sys
 import pytest
 
 from sluice.model.fingerprint import fingerprint
-from tests.unit.config.files import aggregate, loaded
+from tests.unit.config.pipeline_files import aggregate, loaded
 
 BASE = aggregate("sliding, count(5), count(2)", "{n: Count(), x: Sum(size)}")
 

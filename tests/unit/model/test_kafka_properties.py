@@ -8,7 +8,7 @@ import pytest
 
 from sluice.model.errors import PipelineError
 from sluice.model.kafka_properties import KNOWN, NUMBERS, PBES2, RESERVED, TEXTS, UNTRANSLATED
-from tests.unit.config.files import aggregate, loaded
+from tests.unit.config.pipeline_files import aggregate, loaded
 
 CERTIFICATE, KEY = "-----BEGIN CERTIFICATE-----", "-----BEGIN PRIVATE KEY-----"
 LOGIN = {"security.protocol": "sasl_ssl", "sasl.mechanism": "PLAIN", "sasl.username": "me", "sasl.password": "geheim"}

@@ -18,7 +18,7 @@ from sluice.model.secrets import MASKS, masked, substitute
 from sluice.ops.log_lines import configure
 from sluice.spark.masking import filtered_pipe
 from sluice_demo.__main__ import main as demo
-from tests.unit.config.files import aggregate
+from tests.unit.config.pipeline_files import aggregate
 
 SECRET = "hunter2-and-more"  # noqa: S105 - it is one for these tests alone
 

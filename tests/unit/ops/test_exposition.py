@@ -6,8 +6,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from sluice.kafka.batch_report import Report
 from sluice.ops.exposition import Exposition
 from sluice.ops.pipelines import HeldBack, Pipelines, Role, State
-from tests.unit.ops.registered import registered
-from tests.unit.page.pages import page
+from tests.unit.ops.registered_pipelines import registered
+from tests.unit.page.page_without_service import page
 
 
 def samples(pipelines, **options):

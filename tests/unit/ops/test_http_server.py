@@ -8,7 +8,7 @@ from starlette.responses import PlainTextResponse
 
 from sluice.ops.http_server import MADE_AT_ONCE, BoundedConnection, OpsServer, PortError
 from sluice.ops.pipelines import Pipelines, Role, State
-from tests.unit.ops.registered import registered
+from tests.unit.ops.registered_pipelines import registered
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from sluice.kafka.batch_report import Entry, Report
 from sluice.ops.metrics import Metrics
 from sluice.ops.pipelines import STOP_TIMEOUT_S, HeldBack, Pipelines, Role, State
 from sluice.time_units import SECOND
-from tests.unit.ops.registered import registered
+from tests.unit.ops.registered_pipelines import registered
 
 
 @pytest.fixture
@@ -35,17 +35,9 @@ def pipelines(clock):
             None,
             "a: failed, starts again in 4 seconds: no topic",
         ),
-        (
-            registered("a", State.STARTING, began=False, error="no topic", starts=2),
-            None,
-            "a: starting again: no topic",
-        ),
+        (registered("a", State.STARTING, began=False, error="no topic", starts=2), None, "a: starting again: no topic"),
         (registered("a", State.FAILED, error="no topic"), None, "a: failed: no topic"),
-        (
-            registered("a", State.WAITING, batch=400.0, next_start=1000.0),
-            None,
-            "a: ended, starts again in 0 seconds",
-        ),
+        (registered("a", State.WAITING, batch=400.0, next_start=1000.0), None, "a: ended, starts again in 0 seconds"),
         (registered("a", State.STOPPING), None, "a: stopping"),
         (registered("a", State.ENDED), None, None),
         (registered("a", State.STANDBY, began=False), None, None),

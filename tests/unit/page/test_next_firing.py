@@ -9,7 +9,7 @@ import pytest
 from sluice.config.load import load_text
 from sluice.page.next_firing import next_firing, since
 from sluice.page.stage_inspections import StageInspection
-from tests.unit.page.pages import START, at
+from tests.unit.page.page_without_service import START, at
 from tests.unit.page.test_why_not_firing import EVENT_TIME, FILE, streams
 
 

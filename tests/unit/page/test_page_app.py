@@ -14,8 +14,8 @@ from sluice.ops.http_server import application as ops_application
 from sluice.ops.pipelines import Pipelines, State
 from sluice.page.page_app import application
 from sluice.page.pipeline_pages import Pages, PipelinePage
-from tests.unit.ops.registered import registered
-from tests.unit.page.pages import FILE, START, WINDOW, answer, at, page
+from tests.unit.ops.registered_pipelines import registered
+from tests.unit.page.page_without_service import FILE, START, WINDOW, answer, at, page
 
 ADDRESS = "http://127.0.0.1:8080"
 

@@ -15,7 +15,7 @@ from sluice.page.pipeline_pages import PipelinePage, verdicts
 from sluice.page.stage_inspections import StageInspection, StreamProgress, TopicPartition
 from sluice.page.why_not_firing import StageFacts, answers, next_end
 from sluice.time_units import SECOND
-from tests.unit.page.pages import at
+from tests.unit.page.page_without_service import at
 
 FILE = """
 pipeline: shop

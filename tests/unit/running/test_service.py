@@ -6,7 +6,7 @@ import pytest
 
 from sluice.ops.pipelines import STOP_TIMEOUT_S, Pipelines, Role, State
 from sluice.running.service import _report_role
-from tests.unit.ops.registered import registered
+from tests.unit.ops.registered_pipelines import registered
 
 
 @pytest.fixture

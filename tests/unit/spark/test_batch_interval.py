@@ -7,7 +7,7 @@ import pytest
 
 from sluice.spark import batch_interval
 from sluice.spark.batch_interval import MAX_S, BatchInterval, Usage, used
-from tests.unit.config.files import aggregate, loaded
+from tests.unit.config.pipeline_files import aggregate, loaded
 
 LARGEST = 250_000
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sluice.spark.watch import newest_batch, newest_timestamp
+from sluice.spark.query_watch import newest_batch, newest_timestamp
 
 
 def query(report: Any) -> Any:

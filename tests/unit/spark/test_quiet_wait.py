@@ -8,7 +8,7 @@ STARTS = {("trades", 0): 7}
 
 
 class Query:
-    """A query whose last batch ended at second 100, and its doorbell."""
+    """A query whose last batch ended at second 100, and its wait for a record."""
 
     def __init__(self, *, rings=False):
         self.now, self.rings, self.waits, self.rested = 100.0, rings, [], 0
@@ -24,7 +24,7 @@ class Query:
         return self.rings
 
     def rest(self):
-        """The doorbell requests nothing."""
+        """The wait for a record requests nothing."""
 
     def asked(self, at, standstill=60.0):
         self.now = at

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sluice.batch.envelope import Packed
+from sluice.batch.packed_rows import Packed
 from sluice.batch.query_plan import BOUNDS, Bounds
 from sluice.columns.tables import StateError
 from sluice.kafka.kafka_errors import TakenOverError
@@ -20,8 +20,8 @@ from sluice.state import bucket as module
 from sluice.state import snapshot_schedule
 from sluice.state.bucket import Bucket, BucketResult
 from sluice.time_units import UNSET
-from tests.unit.state.damage import SEED, flip
-from tests.unit.state.rows import SECOND, idle_clock_rows, plan_of, rows_of
+from tests.unit.state.damaged_files import SEED, flip
+from tests.unit.state.packed_rows import SECOND, idle_clock_rows, plan_of, rows_of
 
 BATCH = 40
 
@@ -319,7 +319,7 @@ def test_what_it_wrote_is_told_with_the_next_batch(beside, monkeypatch):
     assert beside.rows(100).written > held
 
 
-def test_one_that_fails_is_tried_again(beside, monkeypatch, capfd):
+def test_one_that_fails_is_tried_again(beside, monkeypatch, caplog):
     with monkeypatch.context() as patch:
         patch.setattr(beside.bucket.graph, "write", lambda *_: 1 / 0)
         patch.setattr(snapshot_schedule.SnapshotSchedule, "due", lambda *_: True)
@@ -327,7 +327,7 @@ def test_one_that_fails_is_tried_again(beside, monkeypatch, capfd):
         beside.maintain()
     beside.maintain()
     beside.maintain()
-    assert "no snapshot of version 1 was written" in capfd.readouterr().err
+    assert "no snapshot of version 1 was written" in caplog.text
     assert any(name.endswith(".state") for name in beside.files())
 
 

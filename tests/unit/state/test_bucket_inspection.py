@@ -12,7 +12,7 @@ from sluice.state import bucket_inspection
 from sluice.state.bucket import Bucket
 from sluice.state.bucket_inspection import inspect_bucket, slowest
 from sluice.time_units import UNSET
-from tests.unit.state.rows import plan_of, rows_of
+from tests.unit.state.packed_rows import plan_of, rows_of
 
 
 def sources(*rows: tuple[int, int, bool]) -> np.ndarray:

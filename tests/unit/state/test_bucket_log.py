@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 from xxhash import xxh3_64_intdigest
 
-from sluice.batch.envelope import IDLE_CLOCK, RECORDS
+from sluice.batch.packed_rows import IDLE_CLOCK, RECORDS
 from sluice.columns.tables import StateError
 from sluice.state.bucket_log import HEAD, MARK, START, SUM, Entry, Log
 from sluice.state.checksummed_blocks import DamagedError, Owner
 from sluice.state.message import Message
-from tests.unit.state.damage import flip, flipped
+from tests.unit.state.damaged_files import flip, flipped
 
 
 def entry(version: int, text: bytes = b"rows") -> Entry:

@@ -13,7 +13,7 @@ import pytest
 from sluice.checkpoint.folder_store import StoredFile
 from sluice.state import checksummed_blocks
 from sluice.state.checksummed_blocks import BLOCK, BlockWriter, DamagedError
-from tests.unit.state.damage import SEED, flip, flipped
+from tests.unit.state.damaged_files import SEED, flip, flipped
 
 ABOUT = {"pipeline": "p", "query": "q", "bucket": 1, "version": 7}
 #: of 64 bytes of head, then three blocks of 16 bytes, the last one shorter

@@ -15,7 +15,7 @@ from sluice.checkpoint.offset_log import write_first_offsets
 from sluice.config.load import load_text
 from sluice.kafka.batch_report import Planned
 from sluice.kafka.topics import create
-from sluice.state.checkpoint_start import plan_first_batch
+from sluice.state.first_batch import plan_first_batch
 
 pytestmark = pytest.mark.kafka
 

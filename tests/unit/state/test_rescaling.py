@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sluice.batch.envelope import labels, ordinal, split_pass_through
+from sluice.batch.packed_rows import labels, ordinal, split_pass_through
 from sluice.batch.partition_router import route_records
 from sluice.batch.query_plan import Plan
 from sluice.batch.usable_records import RECEIVED

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from sluice.batch.envelope import PartitionSlice
 from sluice.batch.inputs_again import PastInput
+from sluice.batch.packed_rows import PartitionSlice
 from sluice.checkpoint.checkpoint_store import StoreError, put_bytes
 from sluice.checkpoint.offset_log import batches, write_plan
 from sluice.kafka.batch_report import Planned
@@ -18,8 +18,8 @@ from sluice.state.restore import RestoreError, require_restorable, restore
 from sluice.state.snapshot_archive import NeededOffset, SnapshotArchive, StoredSnapshot
 from sluice.time_units import SECOND
 from tests.unit.checkpoint.memory_store import MemoryStore
-from tests.unit.state.damage import flip
-from tests.unit.state.rows import plan_of, rows_of
+from tests.unit.state.damaged_files import flip
+from tests.unit.state.packed_rows import plan_of, rows_of
 
 #: number of the last batch in the ledger; batch n has the tuples from 10 n on
 LAST = 9

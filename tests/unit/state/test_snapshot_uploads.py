@@ -21,7 +21,7 @@ from sluice.state.snapshot_archive import OWNER, NeededOffset, SnapshotArchive, 
 from sluice.state.snapshot_uploads import LIST_S, REPEAT_S, RETENTION_S, SnapshotUploads
 from sluice.time_units import SECOND
 from tests.unit.checkpoint.memory_store import MemoryStore
-from tests.unit.state.rows import plan_of
+from tests.unit.state.packed_rows import plan_of
 
 #: seconds between two copies of a bucket's snapshots: half of `snapshot_interval`
 HALF = 50

@@ -7,7 +7,7 @@ import pytest
 from sluice.checkpoint.folder_store import FolderStore
 from sluice.state.checksummed_blocks import DamagedError, Owner
 from sluice.state.snapshots import Snapshots
-from tests.unit.state.damage import flip
+from tests.unit.state.damaged_files import flip
 
 
 def written(folder, *versions):

@@ -7,24 +7,20 @@ from dataclasses import replace
 from graphlib import CycleError
 from typing import Any
 
-from sluice.config.checks.cut_result_checks import check_cut_results
 from sluice.config.checks.early_checks import early, emitted_rest
 from sluice.config.checks.event_time_checks import window_functions
 from sluice.config.checks.expression_checks import ExpressionChecks
-from sluice.config.checks.late_result_checks import check_late_results
 from sluice.config.checks.mark_checks import check_keys, check_scopes, marks, with_marks
-from sluice.config.checks.operators.barrier_checks import barrier
 from sluice.config.checks.operators.custom_operators import custom
 from sluice.config.checks.operators.dedup_checks import dedup
-from sluice.config.checks.operators.delay_checks import delay
-from sluice.config.checks.operators.each_checks import unnesting
 from sluice.config.checks.operators.empty_pane_checks import Filling, check_empty_panes
 from sluice.config.checks.operators.join_checks import join
 from sluice.config.checks.operators.key_time_checks import check_key_times
-from sluice.config.checks.operators.keyed_map_checks import decided_before, keyed, looking_back
+from sluice.config.checks.operators.map_checks import decided_before, keyed, looking_back, unnesting
 from sluice.config.checks.operators.sort_checks import sort
-from sluice.config.checks.operators.split_checks import split
+from sluice.config.checks.operators.toolkit_checks import barrier, delay, split
 from sluice.config.checks.operators.union_checks import Unions
+from sluice.config.checks.result_warnings import check_cut_results, check_late_results
 from sluice.config.checks.settings import settings
 from sluice.config.checks.stream_checks import Streams
 from sluice.config.checks.stream_formats import StreamFormats
@@ -147,17 +143,18 @@ class Operators(ExpressionChecks):
         check_empty_panes(self, index, shape, clause)
         filling = Filling(shape.empty_panes, partition_by)
         written = [
-            (stream, {name: over_group(e) for name, e in given.items()}, sound)
-            for stream, given, sound in self.given(index, shape, scope, self.unchanged(shape.aggregate))
+            (stream, {name: over_group(e) for name, e in expressions.items()}, sound)
+            for stream, expressions, sound in self.given(index, shape, scope, self.unchanged(shape.aggregate))
         ]
         outputs = tuple(
-            self.output(index, stream, filling.attributes(given), sound=sound) for stream, given, sound in written
+            self.output(index, stream, filling.attributes(expressions), sound=sound)
+            for stream, expressions, sound in written
         )
         return Aggregate(
             shape.name, shape.aggregate, operator_window, outputs, partition_by, group_by,
             incomplete, shape.aggregate_evicted_partitions,
             early(self, index, shape, clause, operator_window), emit_rest=emitted_rest(self, index, shape, clause),
-            empty_panes=filling.spec([(stream, given) for stream, given, _ in written]),
+            empty_panes=filling.spec([(stream, expressions) for stream, expressions, _ in written]),
         )  # fmt: skip
 
     def check_window(self, index: int, shape: AggregateShape, clause: ParsedClause) -> None:

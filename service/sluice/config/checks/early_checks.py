@@ -58,6 +58,6 @@ def emitted_rest(
     """Whether the final mark flushes the window. Checks that it is tumbling (H6)."""
     if shape.emit_rest and not clause.faults and not clause.tumbling:
         closed = "the maximum watermark before the final mark fires it" if clause.sizes else "it has no open batch"
-        what = f"emit_rest only with a tumbling window; this one is a {clause.kind.word}, and {closed} (rule H6)"
-        typed.report.problem(typed.path(index, "emit_rest"), what)
+        expected = f"emit_rest only with a tumbling window; this one is a {clause.kind.word}, and {closed} (rule H6)"
+        typed.report.problem(typed.path(index, "emit_rest"), expected)
     return shape.emit_rest

@@ -43,14 +43,14 @@ def event_time(
     types = dict(schema)
     kind = types.get(shape.attribute)
     if kind is None:
-        what = f"an attribute of {stream} ({', '.join(types)}) (rule W16)"
+        expected = f"an attribute of {stream} ({', '.join(types)}) (rule W16)"
         if names_timestamp_of_record(shape.attribute):
-            what += "; record_timestamp makes one of the timestamp of the record"
-        report.problem(inner, what, shape.attribute, nearest(shape.attribute, types))
+            expected += "; record_timestamp makes one of the timestamp of the record"
+        report.problem(inner, expected, shape.attribute, nearest(shape.attribute, types))
         return None
     if kind.time is None:
-        what = f"a timestamp, an int64 or a float64 with seconds, not {shape.attribute}, a {kind} (rule W27)"
-        report.problem(inner, what, shape.attribute)
+        expected = f"a timestamp, an int64 or a float64 with seconds, not {shape.attribute}, a {kind} (rule W27)"
+        report.problem(inner, expected, shape.attribute)
         return None
     if shape.resolution is not None and kind.time is not TimeForm.COUNT:
         report.problem((*path, "resolution"), f"none, as {shape.attribute} is a {kind} (rule W27)")
@@ -100,8 +100,10 @@ def inherited(upstream: Sequence[tuple[EventTime | None, Schema]], written: Sche
     if len(kinds) != 1:
         return None
     ((attribute, tick, per_key, kind),) = kinds
-    own = dict(written).get(attribute)
-    return EventTime(attribute, tick, per_key=per_key) if own is not None and own.present == kind else None
+    expression = dict(written).get(attribute)
+    return (
+        EventTime(attribute, tick, per_key=per_key) if expression is not None and expression.present == kind else None
+    )
 
 
 def window_functions(clause: ParsedClause, event_time: EventTime | None, schema: Mapping[str, Type]) -> dict[str, Type]:
@@ -125,10 +127,10 @@ def sized_window(
     options = {key: getattr(shape, key, default) for key, default in sizes.kind.options.items()}
     expressions = {word: size_of(word, sizes, scope, (*path, "window"), report) for word in sizes.expressions}
     months = {} if sizes.months is None else {MONTHS: sizes.months}
-    given = {**sizes.nanoseconds, **expressions, **months}
+    lengths = {**sizes.nanoseconds, **expressions, **months}
     if sizes.months is not None:
         check_calendar(sizes, (*path, "window"), report)
-    window = sizes.kind.of(given, options, partitioned=clause.partitioned, event_time=event_time is not None)
+    window = sizes.kind.of(lengths, options, partitioned=clause.partitioned, event_time=event_time is not None)
     for problem in window.problems():
         report.problem((*path, "window"), problem)
     for caution in window.cautions():

@@ -87,13 +87,13 @@ class ExpressionChecks:
         """Checks that the window clause is partitioned exactly if keys are given. `window` and `partition_by` are keys
         of the file.
         """
-        given = bool(getattr(self.streams.operators[index], partition_by))
-        if partitioned and not given:
-            what = f"{partition_by}, as the window clause says partitioned (rule W19)"
-            self.report.problem(self.path(index, partition_by), what, None)
-        if given and not partitioned:
-            what = f"partitioned in the window clause, as {partition_by} is given (rule W19)"
-            self.report.problem(self.path(index, window), what)
+        has_key = bool(getattr(self.streams.operators[index], partition_by))
+        if partitioned and not has_key:
+            expected = f"{partition_by}, as the window clause says partitioned (rule W19)"
+            self.report.problem(self.path(index, partition_by), expected, None)
+        if has_key and not partitioned:
+            expected = f"partitioned in the window clause, as {partition_by} is given (rule W19)"
+            self.report.problem(self.path(index, window), expected)
 
     def over_event_time(
         self, index: int, shape: AggregateShape | SortShape | CustomShape, stream: str, clause: ParsedClause,
@@ -107,8 +107,8 @@ class ExpressionChecks:
         if scope is None or (event_time is None and self.wrong(stream)):
             return None, UNKNOWN
         if event_time is None and clause.kind.needs_event_time:
-            what = f"an input with event_time, as the window is a {clause.kind.word} (rule W16)"
-            self.report.problem(self.path(index, input_key(shape)), what + self.event_time_hint(stream))
+            expected = f"an input with event_time, as the window is a {clause.kind.word} (rule W16)"
+            self.report.problem(self.path(index, input_key(shape)), expected + self.event_time_hint(stream))
             return None, UNKNOWN
         path = self.path(index)
         window = UNKNOWN if clause.faults else sized_window(clause, shape, event_time, path, self.report, scope=scope)
@@ -147,8 +147,8 @@ class ExpressionChecks:
         self, index: int, shape: OperatorShape, scope: Scope | None, unchanged: Mapping[str, Expression]
     ) -> tuple[Output, ...]:
         """The outputs of an operator. `unchanged` has the attributes that are written if `output` is a list."""
-        given = self.given(index, shape, scope, unchanged)
-        return tuple(self.output(index, stream, attributes, sound=sound) for stream, attributes, sound in given)
+        of_streams = self.given(index, shape, scope, unchanged)
+        return tuple(self.output(index, stream, attributes, sound=sound) for stream, attributes, sound in of_streams)
 
     def given(
         self, index: int, shape: OperatorShape, scope: Scope | None, unchanged: Mapping[str, Expression]

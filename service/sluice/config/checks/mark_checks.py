@@ -35,8 +35,8 @@ def marks(typed: ExpressionChecks, stream: str) -> Marks:
     mark_of: tuple[Expression, ...] = ()
     for key in ("mark_when", "marks_in"):
         if key in shape.model_fields_set and stream in typed.streams.writers:
-            what = f"no {key}, as an operator writes this stream: its marks are those of the operator"
-            typed.report.problem((*path, key), what, key)
+            expected = f"no {key}, as an operator writes this stream: its marks are those of the operator"
+            typed.report.problem((*path, key), expected, key)
     if shape.mark_when is not None:
         inner, scope = (*path, "mark_when"), typed.scope(stream, "in mark_when")
         before = typed.condition((*inner, "before"), shape.mark_when.before, scope)
@@ -44,8 +44,8 @@ def marks(typed: ExpressionChecks, stream: str) -> Marks:
         mark_of = typed.keys((*inner, "of"), shape.mark_when.of, scope)
         if shape.mark_when.before is shape.mark_when.after is None and not typed.shaped.partly(inner):
             typed.report.problem(inner, "before or after, or both")
-    given = "marks_in" in shape.model_fields_set
-    return Marks(mark_before=before, mark_after=after, mark_of=mark_of, marks_in=shape.marks_in, marks_in_given=given)
+    is_set = "marks_in" in shape.model_fields_set
+    return Marks(mark_before=before, mark_after=after, mark_of=mark_of, marks_in=shape.marks_in, marks_in_given=is_set)
 
 
 def check_keys(pipeline: Pipeline, report: Report) -> None:
@@ -56,8 +56,8 @@ def check_keys(pipeline: Pipeline, report: Report) -> None:
         mark_key = pipeline.streams[stream].mark_of
         if mark_key and key != mark_key:
             has = f"by {expressions(operator.partition_by)}" if operator.partition_by else "without partitions"
-            what = f"the key of the windows that its marks close; {operator.name} reads {operator.input} {has}"
-            report.problem(("streams", stream, "mark_when", "of"), what, expressions(mark_key))
+            expected = f"the key of the windows that its marks close; {operator.name} reads {operator.input} {has}"
+            report.problem(("streams", stream, "mark_when", "of"), expected, expressions(mark_key))
 
 
 def with_marks(pipeline: Pipeline, shapes: Mapping[str, StreamShape], report: Report) -> Pipeline:
@@ -65,14 +65,14 @@ def with_marks(pipeline: Pipeline, shapes: Mapping[str, StreamShape], report: Re
     records = why_records(pipeline)
     chosen: dict[str, Stream] = {}
     for stream in pipeline.outputs:
-        given = shapes[stream.name].marks
-        why = passing(pipeline, stream.name) if given == "header" else None
+        form = shapes[stream.name].marks
+        why = passing(pipeline, stream.name) if form == "header" else None
         if why is not None:
             report.problem(("streams", stream.name, "marks"), f"record or none, as {why}")
         default = "record" if stream.name in records else "header"
         if stream.name in returning(pipeline):
             default = "none"  # only tuples return (M13)
-        chosen[stream.name] = replace(stream, marks=given or default)
+        chosen[stream.name] = replace(stream, marks=form or default)
     return replace(pipeline, streams={**pipeline.streams, **chosen})
 
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from decimal import Decimal, InvalidOperation
 
 from sluice import time_units
-from sluice.config.checks import state_settings
 from sluice.config.syntax import durations
 from sluice.config.syntax.file_models.pipeline_models import FileShape
 from sluice.config.syntax.problem_report import Report
 from sluice.model import kafka_properties, registry_properties
 from sluice.model.errors import nearest, one_of
+from sluice.model.kafka_properties import Fault
 from sluice.model.secrets import MASK, MASKS, MissingSecretError, is_secret, masked, substitute
 from sluice.model.spec import LATENCIES, Properties, Settings
 from sluice.time_units import SECOND
@@ -19,10 +20,24 @@ from sluice.time_units import SECOND
 LIMIT = 2**63
 #: seconds of the longest `latency`
 LONGEST = 1
+#: the URLs that name an object store
+SCHEMES = ("s3", "gs", "az", "abfs", "abfss")
+STATE_OPTION = re.compile(r"[a-z][a-z0-9_]*")
+
+
+def state_option_faults(options: Mapping[str, str], *, complete: bool = True) -> Iterator[Fault]:  # noqa: ARG001
+    """The names that no setting of `obstore`, the client of object stores, can have. The client has more than a hundred
+    settings, and refuses an unknown one when the service starts.
+    """
+    for name in options:
+        if not STATE_OPTION.fullmatch(name):
+            yield Fault(name, "a setting of the object store's client, such as endpoint or region", name)
+
+
 FAULTS = {
     "kafka": kafka_properties.faults,
     "registry": registry_properties.faults,
-    "state_options": state_settings.faults,
+    "state_options": state_option_faults,
 }
 
 
@@ -75,17 +90,17 @@ def properties(
             if is_secret(name) and values[name] == text:
                 MASKS.add(text, MASK)
     for fault in FAULTS[block](values, complete=complete):
-        got = masked(fault.got) if fault.got and fault.got != fault.name else fault.got
-        hint = fault.hint if got == fault.got else None  # a hint would reveal a part of a masked value
-        report.problem((block, fault.name), fault.expected, got, hint)
+        shown_value = masked(fault.got) if fault.got and fault.got != fault.name else fault.got
+        hint = fault.hint if shown_value == fault.got else None  # a hint would reveal a part of a masked value
+        report.problem((block, fault.name), fault.expected, shown_value, hint)
     return Properties(values)
 
 
 def state(location: str, report: Report) -> str:
     """The location of the store for snapshots: a URL with one of the known schemes, or a folder."""
     scheme, is_url, path = location.partition("://")
-    if is_url and scheme not in state_settings.SCHEMES:
-        expected = f"a folder, or a URL that begins with {one_of([f'{known}://' for known in state_settings.SCHEMES])}"
+    if is_url and scheme not in SCHEMES:
+        expected = f"a folder, or a URL that begins with {one_of([f'{known}://' for known in SCHEMES])}"
         report.problem(("state",), expected, location)
     elif is_url and (set("?#") & set(path) or "" in path.rstrip("/").split("/")):
         # The client would use the part before these characters, which all pipelines would then share.

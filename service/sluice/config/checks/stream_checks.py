@@ -118,12 +118,12 @@ class Streams:
         if not attributes:
             self.report.problem(path, "at least one attribute")
         types: dict[str, Type | None] = {}
-        for name, given in attributes.items():
+        for name, declared in attributes.items():
             self.check_attribute((*path, name), name, written=stream in self.writers)
-            text = given.type if isinstance(given, MemberShape) else given
+            text = declared.type if isinstance(declared, MemberShape) else declared
             types[name] = None
             if text is not None:
-                types[name] = self.type_of((*path, name, "type") if text is not given else (*path, name), text)
+                types[name] = self.type_of((*path, name, "type") if text is not declared else (*path, name), text)
         if len(self.report.problems) == before and stream not in self.shaped.unclear:
             self.stated[stream] = types
             if None not in types.values():
@@ -288,8 +288,8 @@ class Streams:
             if key in shape.model_fields_set and getattr(shape, key) not in (None, False):
                 self.report.problem((*path, key), f"no {key}, {why}: only tuples return (rule M13)", key)
         if f"{name}{RETURNING}" in self.file.streams:
-            what = f"another name: {name}{RETURNING} is the input in which the tuples of {name} return"
-            self.report.problem(("streams", f"{name}{RETURNING}"), what, f"{name}{RETURNING}")
+            expected = f"another name: {name}{RETURNING} is the input in which the tuples of {name} return"
+            self.report.problem(("streams", f"{name}{RETURNING}"), expected, f"{name}{RETURNING}")
 
     # ---- event time ----
 
@@ -304,9 +304,9 @@ class Streams:
         if shape is None or shape.event_time is None:
             return False
         path = ("streams", stream, "event_time")
-        given = event_time(shape.event_time, self.schemas[stream], stream, path, self.report)
-        if given is not None:
-            self.event_times[stream] = given
+        declared = event_time(shape.event_time, self.schemas[stream], stream, path, self.report)
+        if declared is not None:
+            self.event_times[stream] = declared
         return True
 
     def check_watermarks(self) -> None:
@@ -329,10 +329,10 @@ class Streams:
         `sources` are the streams that the writer reads, from which the stream inherits its event time.
         """
         stated = self.file.streams[stream].attributes if stream in self.file.streams else None
-        given = self.stated.get(stream, {}) if stated is not None else {}
-        if given:
-            self.compare(("streams", stream, "schema"), writer, given, outputs)
-        derived = tuple((name, _widest(e.type, given.get(name))) for name, e in outputs.items())
+        declared = self.stated.get(stream, {}) if stated is not None else {}
+        if declared:
+            self.compare(("streams", stream, "schema"), writer, declared, outputs)
+        derived = tuple((name, _widest(e.type, declared.get(name))) for name, e in outputs.items())
         self.schemas[stream] = derived
         if stream not in self.feedback and not self.state_event_time(stream):
             upstream = [(self.event_times.get(source), self.schemas[source]) for source in sources]
@@ -348,9 +348,11 @@ class Streams:
             if name not in stated:
                 self.report.problem((*path, name), f"{kind}, which {writer} writes", None)
             elif stated[name] == kind.present != kind:
-                what = f"{kind}, as {writer} writes it: null comes from {nulls(expression)}; {without_null(expression)}"
-                self.report.problem((*path, name), what, f"{stated[name]}")
-            elif (given := stated[name]) is not None and not takes(given, kind):
+                expected = (
+                    f"{kind}, as {writer} writes it: null comes from {nulls(expression)}; {without_null(expression)}"
+                )
+                self.report.problem((*path, name), expected, f"{stated[name]}")
+            elif (declared := stated[name]) is not None and not takes(declared, kind):
                 self.report.problem((*path, name), f"{kind}, as {writer} writes it")
         for name in stated:
             if name not in derived:

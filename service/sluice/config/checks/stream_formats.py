@@ -85,12 +85,12 @@ class StreamFormats:
             table=shape.table, envelope=envelope(shape),
         )  # fmt: skip
         if written and stream.record_timestamp is not None and (shape.exchange or shape.topic is None):
-            what = (
+            expected = (
                 "the stream is an exchange: the clock of its readers follows the times at which its records were made"
                 if shape.exchange
                 else "the stream has no topic"
             )
-            self.report.problem((*path, "record_timestamp"), f"no record_timestamp, as {what}")
+            self.report.problem((*path, "record_timestamp"), f"no record_timestamp, as {expected}")
             stream = replace(stream, record_timestamp=None)
         check_envelope(self.report, path, shape, dict(schema or ()), written=written)
         if schema is not None and shape.topic is not None:
@@ -107,16 +107,16 @@ class StreamFormats:
         if shape.key is None and inside is None:
             return Key(attributes, Coding("text")) if attributes else None
         if not attributes:
-            what = "the attributes of the key, as none has `from: key`"
-            self.report.problem((*path, "key", "attributes"), what, None)
+            expected = "the attributes of the key, as none has `from: key`"
+            self.report.problem((*path, "key", "attributes"), expected, None)
         if shape.key is None:
             if shape.format != "json":
-                what = f"the format of the key, such as {{format: avro}}, as the path of {inside} leads into it"
-                self.report.problem((*path, "key"), what, None)
+                expected = f"the format of the key, such as {{format: avro}}, as the path of {inside} leads into it"
+                self.report.problem((*path, "key"), expected, None)
             return Key(attributes, Coding("json"))
         if inside is not None and not FORMATS[shape.key.format].has_paths:
-            what = f"a format with members, such as json, as the path of {inside} leads into the key"
-            self.report.problem((*path, "key", "format"), what, shape.key.format)
+            expected = f"a format with members, such as json, as the path of {inside} leads into the key"
+            self.report.problem((*path, "key", "format"), expected, shape.key.format)
         return Key(attributes, self.coding((*path, "key"), key_shape(shape.key, shape)))
 
     def coding(self, path: Path, shape: StreamShape | KeyShape) -> Coding:
@@ -131,8 +131,8 @@ class StreamFormats:
             if key not in form.keys and key in shape.model_fields_set and getattr(shape, key) is not None:
                 finder.problem(key, f"no {noun}, as the format is {word}")
         if form.needs_registry and not self.has_registry:
-            what = f"the URL of a schema registry, as a format is {word}"
-            self.report.problem(("registry", "url"), what, None)
+            expected = f"the URL of a schema registry, as a format is {word}"
+            self.report.problem(("registry", "url"), expected, None)
         return Coding(word, form.options({key: getattr(shape, key, None) for key in form.keys}, finder))
 
     def defaults(self, name: str, shape: StreamShape, schema: dict[str, Type]) -> Iterable[tuple[str, Any]]:
@@ -187,8 +187,8 @@ class StreamFormats:
             place = self.place_of_header(path, attribute)
             self.check_attribute_in_part(place, attribute, known, taken)
             if not header or header.startswith(RESERVED_PREFIX):
-                what = f"the name of a header that does not begin with {RESERVED_PREFIX}"
-                self.report.problem(place, what, header)
+                expected = f"the name of a header that does not begin with {RESERVED_PREFIX}"
+                self.report.problem(place, expected, header)
         if stream.record_timestamp is not None:
             self.check_attribute_in_part((*path, "record_timestamp"), stream.record_timestamp, known, taken)
             self.check_timestamp(path, stream.record_timestamp, stream, written=written)
@@ -212,16 +212,20 @@ class StreamFormats:
                 continue
             inner = [spelling for _, part in member.spelling.inside for spelling in part.every()]
             listed = FORMATS[word].lists_pairs and isinstance(types[attribute].present, MapType)
-            own = replace(member.spelling, pairs=None) if listed else member.spelling
+            inner_spelling = replace(member.spelling, pairs=None) if listed else member.spelling
             for key in ("coerce", "unit", "pattern", "pairs"):
-                if any(getattr(spelling, key) for spelling in (own, *inner)):
+                if any(getattr(spelling, key) for spelling in (inner_spelling, *inner)):
                     place = self.place_of_spelling(path, attribute, key)
                     self.once(place, f"no {key}, as the format is {word}, whose values have types of their own")
 
     def place_of_spelling(self, path: Path, attribute: str, key: str) -> Path:
         """Where the file has this key for the attribute, for a value inside of it, or for the stream."""
-        own: Path = (*path, "schema", attribute)
-        inside = (place for place in self.report.source.texts if place[: len(own)] == own and key in place[len(own) :])
+        attribute_path: Path = (*path, "schema", attribute)
+        inside = (
+            place
+            for place in self.report.source.texts
+            if place[: len(attribute_path)] == attribute_path and key in place[len(attribute_path) :]
+        )
         place = next(inside, (*path, key))
         return place[: place.index(key, len(path)) + 1]
 
@@ -234,13 +238,15 @@ class StreamFormats:
         type_ = dict(stream.schema).get(attribute)
         allowed = (TimeForm.INSTANT, TimeForm.COUNT) if written else (TimeForm.INSTANT,)
         if type_ is not None and type_.time not in allowed:
-            what = "a timestamp or an int64 with milliseconds since 1970" if written else "a timestamp"
+            expected = "a timestamp or an int64 with milliseconds since 1970" if written else "a timestamp"
             others = [name for name, kind in stream.schema if kind.time in allowed]
             meant = others[0] if len(others) == 1 else None
-            self.report.problem((*path, "record_timestamp"), f"{what}, not {attribute}, a {type_}", attribute, meant)
+            self.report.problem(
+                (*path, "record_timestamp"), f"{expected}, not {attribute}, a {type_}", attribute, meant
+            )
         if attribute in dict(stream.defaults):
-            what = f"no default for {attribute}, as it is the timestamp of the record"
-            self.report.problem((*path, "defaults", attribute), what)
+            expected = f"no default for {attribute}, as it is the timestamp of the record"
+            self.report.problem((*path, "defaults", attribute), expected)
 
     def check_attribute_in_part(self, path: Path, attribute: str, known: dict[str, Type], taken: set[str]) -> None:
         if attribute not in known:

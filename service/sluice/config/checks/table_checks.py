@@ -29,14 +29,14 @@ def check_tables(streams: Streams) -> None:
             on_the_right = isinstance(operator, JoinShape) and name == operator.join.right
             if name in tables and not (on_the_right or isinstance(operator, AggregateShape)):
                 readers = f"the right side of a join and an aggregate read a table, as {name} is"
-                what = f"a stream that is no table: {readers} (rule M1)"
-                streams.report.problem(streams.path(index, *inner), what)
+                expected = f"a stream that is no table: {readers} (rule M1)"
+                streams.report.problem(streams.path(index, *inner), expected)
         if isinstance(operator, JoinShape) and operator.join.left == operator.join.right in tables:
-            what = f"another stream than the table {operator.join.right} on the right (rule M1)"
-            streams.report.problem(streams.path(index, "join", "left"), what)
+            expected = f"another stream than the table {operator.join.right} on the right (rule M1)"
+            streams.report.problem(streams.path(index, "join", "left"), expected)
     if tables and streams.file.merge != "arrival":
-        what = f"arrival, as the table {tables[0]} is loaded before records of earlier times are handled (rule M3)"
-        streams.report.problem(("merge",), what)
+        expected = f"arrival, as the table {tables[0]} is loaded before records of earlier times are handled (rule M3)"
+        streams.report.problem(("merge",), expected)
 
 
 def check_stream(streams: Streams, name: str, shape: StreamShape) -> None:
@@ -45,8 +45,8 @@ def check_stream(streams: Streams, name: str, shape: StreamShape) -> None:
         writer = streams.operators[streams.writers[name]].name
         report.problem((*path, "table"), f"false, as {writer} writes this stream: a table is read from Kafka (rule M1)")
     if not keys_of(shape) and not streams.shaped.partly((*path, "key")):
-        what = "a key, as the stream is a table: a record without a value deletes the row of its key (rule M4)"
-        report.problem((*path, "key"), what, None)
+        expected = "a key, as the stream is a table: a record without a value deletes the row of its key (rule M4)"
+        report.problem((*path, "key"), expected, None)
     for key in OF_STREAMS:
         if key in shape.model_fields_set and getattr(shape, key) not in (None, False):
             report.problem((*path, key), f"no {key}, as the stream is a table (rule M6)", key)
@@ -65,19 +65,19 @@ def check_join(typed: ExpressionChecks, index: int, shape: JoinShape, table: Sid
     report = typed.report
     for key in OF_WINDOWS:
         if key in shape.model_fields_set and getattr(shape, key):
-            what = f"no {key}, as {shape.join.right} is a table: of each key it has the newest row (rule M2)"
-            report.problem(typed.path(index, key), what, key)
+            expected = f"no {key}, as {shape.join.right} is a table: of each key it has the newest row (rule M2)"
+            report.problem(typed.path(index, key), expected, key)
     if shape.algorithm not in ("inner", "leftOuter"):
-        what = f"inner or leftOuter, as {shape.join.right} is a table: its rows are not emitted alone (rule M5)"
-        report.problem(typed.path(index, "algorithm"), what)
+        expected = f"inner or leftOuter, as {shape.join.right} is a table: its rows are not emitted alone (rule M5)"
+        report.problem(typed.path(index, "algorithm"), expected)
     keys = keys_of(typed.streams.file.streams[shape.join.right])
     if not keys or len(table.equality) < len(shape.equality_right):
         return
     names = [e.name for e in table.equality if isinstance(e, Attribute)]
     if sorted(names) != sorted(keys) or len(names) < len(table.equality):
-        what = f"the key of the table {shape.join.right} ({', '.join(keys)}), each attribute once (rule M2)"
-        got = ", ".join(shape.equality_right) or None
-        report.problem(typed.path(index, "equality_right"), what, got)
+        expected = f"the key of the table {shape.join.right} ({', '.join(keys)}), each attribute once (rule M2)"
+        written_keys = ", ".join(shape.equality_right) or None
+        report.problem(typed.path(index, "equality_right"), expected, written_keys)
 
 
 # ---- aggregates over tables ------------------------------------------------------------------------------------------
@@ -100,14 +100,14 @@ def over_table(
     stream, path = typed.streams.file.streams.get(shape.aggregate), typed.path(index, "window")
     if stream is None or not stream.table:
         if clause.whole:
-            what = f"a window of a stream, as {shape.aggregate} is no table (table: true; rule EN10)"
-            typed.report.problem(path, what, shape.window)
+            expected = f"a window of a stream, as {shape.aggregate} is no table (table: true; rule EN10)"
+            typed.report.problem(path, expected, shape.window)
         return window
     key = tuple(keys_of(stream))
     rows = window.over_table(key)
     if rows is not None:
         return rows
     if not (clause.faults or clause.mistyped):
-        what = INSTEAD.get(clause.kind.word, BY_TIME)
-        typed.report.problem(path, f"{what} (rule EN15), as {shape.aggregate} is a table", shape.window)
+        expected = INSTEAD.get(clause.kind.word, BY_TIME)
+        typed.report.problem(path, f"{expected} (rule EN15), as {shape.aggregate} is a table", shape.window)
     return TableWindow(key=key)

@@ -46,11 +46,11 @@ def align(
         return window.with_timer(timer.aligned_to(replace(aligned, months=months)))
     if window.panes is not None and typed.streams.event_times.get(getattr(shape, input_key(shape))):
         return calendar(typed, index, shape.align, clause, window.panes, aligned)
-    what = (
+    expected = (
         "no align, as the window has no timer, which is tumbling time(...) or a time(...) trigger, and no panes of a "
         "timeInterval"
     )
-    typed.report.problem(typed.path(index, "align"), what, "align")
+    typed.report.problem(typed.path(index, "align"), expected, "align")
     return window
 
 
@@ -65,11 +65,11 @@ def calendar(  # noqa: PLR0917 - where it stands, and what it is
         typed.report.problem(path, f"no {part}, as the panes are aligned{begin} (rule Y3)")
     elif months is None and panes.duration != WEEK and (DAY % panes.duration or panes.period < SECOND):
         first = next(iter(clause.kind.parts))
-        what = (
+        expected = (
             f"{article(first)} {first} that divides a day, from 1 s on, or is a day, a week, month, quarter or year, "
             "as the panes are aligned (rule Y3)"
         )
-        typed.report.problem(path, what)
+        typed.report.problem(path, expected)
     else:
         check_period(typed, index, shape, DAY if months else panes.duration)
     aligned_window = panes.on_calendar(replace(aligned, months=months))
@@ -83,15 +83,15 @@ def read(typed: ExpressionChecks, index: int, shape: AlignShape) -> Aligned:
     time = TIME.fullmatch(shape.at)
     if time is None:
         hint = f"0{shape.at}" if TIME.fullmatch(f"0{shape.at}") else None
-        what = "a time of day with two digits for the hour, from 00:00 to 23:59:59"
-        typed.report.problem((*path, "at"), what, shape.at, hint)
+        expected = "a time of day with two digits for the hour, from 00:00 to 23:59:59"
+        typed.report.problem((*path, "at"), expected, shape.at, hint)
     if not is_zone(shape.zone):
-        what = "a time zone by its name in the time zone database, such as Europe/Berlin"
+        expected = "a time zone by its name in the time zone database, such as Europe/Berlin"
         if shape.zone in ZONES_OF_THE_MACHINE:
-            typed.report.problem((*path, "zone"), f"{what}, as that of the machine may change", shape.zone)
+            typed.report.problem((*path, "zone"), f"{expected}, as that of the machine may change", shape.zone)
         else:
             near = nearest(shape.zone, sorted(available_timezones().difference(ZONES_OF_THE_MACHINE)))
-            typed.report.problem((*path, "zone"), what, shape.zone, near)
+            typed.report.problem((*path, "zone"), expected, shape.zone, near)
     hours, minutes, seconds = (int(part or 0) for part in time.groups()) if time else (0, 0, 0)
     at = ((hours * 60 + minutes) * 60 + seconds) * SECOND
     return Aligned(at, shape.zone, None if shape.on is None else DAYS.index(shape.on))
@@ -99,8 +99,8 @@ def read(typed: ExpressionChecks, index: int, shape: AlignShape) -> Aligned:
 
 def check_period(typed: ExpressionChecks, index: int, shape: AlignShape, period: int) -> None:
     if period != WEEK and (DAY % period or period < SECOND):
-        what = "a time(seconds) from 1 on that divides a day, or is a week (604800), as the timer is aligned"
-        typed.report.problem(typed.path(index, "window"), what)
+        expected = "a time(seconds) from 1 on that divides a day, or is a week (604800), as the timer is aligned"
+        typed.report.problem(typed.path(index, "window"), expected)
     elif period == WEEK and shape.on is None:
         typed.report.problem(typed.path(index, "align", "on"), "the day that a week begins on", None)
     elif period != WEEK and shape.on is not None:

@@ -70,9 +70,15 @@ class Part:
         """The part with its size as it is written here, if another system writes the size so: `time(5m)` for
         `time(5 minutes)`. `words`: the periods of the calendar that the part may have.
         """
-        given = self.arguments[0] if self.arguments and len(self.arguments) == 1 else ""
-        word = given.lower().strip("\"'").removeprefix("1").strip().removesuffix("s")
-        size = word if word in words and word != given else spelled_here(given) if with_unit(given) is None else None
+        argument = self.arguments[0] if self.arguments and len(self.arguments) == 1 else ""
+        word = argument.lower().strip("\"'").removeprefix("1").strip().removesuffix("s")
+        size = (
+            word
+            if word in words and word != argument
+            else spelled_here(argument)
+            if with_unit(argument) is None
+            else None
+        )
         size = size or (spelled_here(f"1 {word}") if words else None)
         return f"{self.word}({size})" if size else None
 
@@ -88,9 +94,14 @@ def read_parts(text: str, faults: list[Fault]) -> Iterator[Part]:
             if match["since"] and match["word"] != "time":
                 faults.append(Fault("since first only behind time(seconds)", match["text"], None, column))
         else:
-            given = piece.strip()
+            part_text = piece.strip()
             faults.append(
-                Fault("a word such as sliding, or a call such as count(5)", given or None, suggested(given), column)
+                Fault(
+                    "a word such as sliding, or a call such as count(5)",
+                    part_text or None,
+                    suggested(part_text),
+                    column,
+                )
             )
 
 

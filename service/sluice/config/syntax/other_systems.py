@@ -169,8 +169,7 @@ WORDS_IN_SQL: dict[str, str] = {
         "where: as the last argument, as in 'Count(where: x > 5)' or 'Sum(x, where: x > 5)'",
     ),
     **dict.fromkeys(
-        ("adddate", "subdate", "datetimeadd"),
-        't + 5m or t - 5m, a timestamp and a duration; or addTime(t, 1, "month")',
+        ("adddate", "subdate", "datetimeadd"), 't + 5m or t - 5m, a timestamp and a duration; or addTime(t, 1, "month")'
     ),
     **dict.fromkeys(("lambda", "function", "def"), "an expression over the tuple: there are no functions of its own"),
     **{f"p{share}": f"Percentile(x, 0.{share})" for share in (50, 75, 90, 95, 99)},
@@ -380,8 +379,8 @@ def clause_of_another_system(text: str) -> Fault | None:
             "the word or between two policies, each of which flushes the window", text.strip(), choices.strip()
         )
     start = text.strip().lower().rpartition("org.apache.")[2].removeprefix("table(").lstrip()
-    what = next((what for pattern, what in CLAUSES if re.match(pattern, start)), None)
-    return Fault(what, text.strip()) if what else None
+    meaning = next((meaning for pattern, meaning in CLAUSES if re.match(pattern, start)), None)
+    return Fault(meaning, text.strip()) if meaning else None
 
 
 def _or(match: re.Match[str]) -> str:
@@ -412,7 +411,7 @@ def policy_of_another_system(word: str) -> str | None:
 
 def join_window_of_another_system(text: str) -> str | None:
     """What to write instead of such a window of a join over event time; None if it is not known."""
-    return next((what for pattern, what in JOIN_CLAUSES if re.match(pattern, text.strip().lower())), None)
+    return next((meaning for pattern, meaning in JOIN_CLAUSES if re.match(pattern, text.strip().lower())), None)
 
 
 def size_of_another_system(kind: str, word: str) -> str | None:

@@ -42,7 +42,7 @@ from sluice.config.syntax.other_systems import (
     value_of_another_system,
 )
 from sluice.config.syntax.problem_report import Report
-from sluice.config.syntax.unquoted import in_quotes
+from sluice.config.syntax.unquoted_expressions import in_quotes
 from sluice.model.errors import MAX_FINDINGS, Path, nearest, one_of
 
 #: pydantic's type of an error -> what a message says that was expected; {...} is filled from the context of the error
@@ -164,7 +164,7 @@ def path_of(details: ErrorDetails) -> Path:
 
 
 def report_error(details: ErrorDetails, report: Report) -> None:  # noqa: C901 - a case for each kind of error
-    path, given = path_of(details), details["input"]
+    path, value = path_of(details), details["input"]
     match details["type"]:
         case "missing":
             report.problem(path, f'the key "{path[-1]}"', None)
@@ -175,30 +175,30 @@ def report_error(details: ErrorDetails, report: Report) -> None:  # noqa: C901 -
                 return
             near = nearest(str(path[-1]), known)
             listed = len(known) <= MAX_LISTED or near is None
-            what = f"one of the keys {', '.join(known)}" if listed else f"a key of {owner(path)}"
-            report.problem(path, what, str(path[-1]), near)
+            wanted = f"one of the keys {', '.join(known)}" if listed else f"a key of {owner(path)}"
+            report.problem(path, wanted, str(path[-1]), near)
         case "union_tag_not_found" | "union_tag_invalid":
-            report_operator(path, given, report)
-        case "list_type" if isinstance(given, str) and path[0] == "operators":
-            report.problem(path, "a list", given, f"[{given}]")
-        case _ if isinstance(given, str) and path[0] == "streams" and path[2:] == ("key",):
-            report.problem(path, message(details) + example(path, details["type"]), given, f"{{attributes: [{given}]}}")
-        case _ if path[-1] == "order_by" and (order := order_of(given)):
-            got = report.source.texts.get(path, str(given))
-            report.problem(path, message(details) + example(path, details["type"]), got, order)
+            report_operator(path, value, report)
+        case "list_type" if isinstance(value, str) and path[0] == "operators":
+            report.problem(path, "a list", value, f"[{value}]")
+        case _ if isinstance(value, str) and path[0] == "streams" and path[2:] == ("key",):
+            report.problem(path, message(details) + example(path, details["type"]), value, f"{{attributes: [{value}]}}")
+        case _ if path[-1] == "order_by" and (order := order_of(value)):
+            as_written = report.source.texts.get(path, str(value))
+            report.problem(path, message(details) + example(path, details["type"]), as_written, order)
         case "duration":
-            report.problem(path, message(details), str(given), spelled_here(str(given)))
-        case "literal_error" if isinstance(given, str) and (other := value_of_another_system(str(path[-1]), given)):
+            report.problem(path, message(details), str(value), spelled_here(str(value)))
+        case "literal_error" if isinstance(value, str) and (other := value_of_another_system(str(path[-1]), value)):
             words = message(details)
             meant = other if other in words.replace(" or ", ", ").split(", ") else None
-            report.problem(path, words if meant else other, given, meant)
-        case "string_type" if path[0] == "operators" and (text := cut_expression(path, given, report)):
+            report.problem(path, words if meant else other, value, meant)
+        case "string_type" if path[0] == "operators" and (text := cut_expression(path, value, report)):
             report.problem(path, "quotes around an expression with a colon", text, in_quotes(text))
         case _:
             expected = message(details) + example(path, details["type"])
-            text, hint = quoted(path, given, message(details), report)
-            hint = hint or in_the_other_kind(details["type"], given, text)
-            report.problem(path, expected, text, f"[{text}]" if is_output(path) and isinstance(given, str) else hint)
+            text, hint = quoted(path, value, message(details), report)
+            hint = hint or in_the_other_kind(details["type"], value, text)
+            report.problem(path, expected, text, f"[{text}]" if is_output(path) and isinstance(value, str) else hint)
 
 
 def cut_expression(path: Path, given: object, report: Report) -> str | None:
@@ -311,8 +311,8 @@ def report_operator(path: Path, given: Mapping[str, Any], report: Report) -> Non
     if other and not key:
         report.problem((*path, other), str(operator_of_another_system(other)), other)
         return
-    what = f"the key {one_of(KINDS)}, and its stream"
-    report.problem((*path, key) if key else path, what, key or ", ".join(map(str, given)), hints.get(key or ""))
+    expected = f"the key {one_of(KINDS)}, and its stream"
+    report.problem((*path, key) if key else path, expected, key or ", ".join(map(str, given)), hints.get(key or ""))
 
 
 # ---- the data without errors ----------------------------------------------------------------------------------------

@@ -27,17 +27,17 @@ def constants_fit(signature: Signature, arguments: list[Expression]) -> bool:
     """Whether each constant argument has an allowed value, and a replacement fits its regular expression."""
     if not all(map(constant_fits, signature.parameters, arguments)):
         return False
-    texts = {word: str(given.value) for word, given in zip(signature.parameters, arguments, strict=False)
-             if isinstance(given, Literal)}  # fmt: skip
+    texts = {word: str(argument.value) for word, argument in zip(signature.parameters, arguments, strict=False)
+             if isinstance(argument, Literal)}  # fmt: skip
     replacement = texts.get("replacement", rf"\{texts['group']}" if "group" in texts else None)
     return replacement is None or is_regex(texts["regex"], replacement)
 
 
 def wrong_constant(signature: Signature, arguments: list[Expression]) -> tuple[str, str] | None:
     """The meaning of the first constant argument whose value is not allowed, and this value; None if there is none."""
-    for word, given in zip(signature.parameters, arguments, strict=False):
-        if word in CONSTANTS and isinstance(given, Literal) and not constant_fits(word, given):
-            return CONSTANTS[word].meaning, str(given.value)
+    for word, argument in zip(signature.parameters, arguments, strict=False):
+        if word in CONSTANTS and isinstance(argument, Literal) and not constant_fits(word, argument):
+            return CONSTANTS[word].meaning, str(argument.value)
     return None
 
 
@@ -48,7 +48,7 @@ def constant_fits(word: str, value: Expression) -> bool:
 
 
 def signatures(function: Function, arguments: int) -> str:
-    """The calls that a function has, of those with this number of arguments if there are any."""
+    """The calls of a function with this number of arguments; all its calls if none has this number."""
     alike = [s for s in function.signatures if len(s.parameters) == arguments] or function.signatures
     calls = (call(function.name, map(meaning, s.parameters)) + " of one type" * repeats(s) for s in alike)
     return one_of(dict.fromkeys(calls))

@@ -122,14 +122,14 @@ def take_size(part: Part, size_part: SizePart, sizes: dict[str, int], faults: li
 
 def size(part: Part, size_part: SizePart) -> int | Fault:
     match part.arguments:
-        case (text,) if (given := seconds(text)) is not None and (
+        case (text,) if (length := seconds(text)) is not None and (
             -MAX_SECONDS if size_part.signed else 0
-        ) <= given <= MAX_SECONDS:
-            exact = given * SECOND
+        ) <= length <= MAX_SECONDS:
+            exact = length * SECOND
             if exact != int(exact):
                 return part.fault(f"{part.word}(seconds) in whole nanoseconds")
             return int(exact) if exact or size_part.zero else part.fault(limits(part, size_part))
-        case (text,) if (given := seconds(text)) is not None and abs(given) > MAX_SECONDS:
+        case (text,) if (length := seconds(text)) is not None and abs(length) > MAX_SECONDS:
             return part.fault(f"{part.word}(seconds) with at most 292 years")
         case _:
             return part.fault(limits(part, size_part), part.spelled_here(CALENDAR if size_part.periods else ()))

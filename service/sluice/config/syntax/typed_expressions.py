@@ -253,11 +253,11 @@ class Typing:
         values = [self.of(field.children[1]) for field in fields]
         if len(set(names)) < len(names):
             return self.fault(tree, "members of different names")
-        given = [value for value in values if value is not None]
-        if len(given) < len(values):
+        typed = [value for value in values if value is not None]
+        if len(typed) < len(values):
             return None
-        members = tuple((name, value.type) for name, value in zip(names, given, strict=True))
-        arguments = [part for name, value in zip(names, given, strict=True) for part in (Literal(name, STRING), value)]
+        members = tuple((name, value.type) for name, value in zip(names, typed, strict=True))
+        arguments = [part for name, value in zip(names, typed, strict=True) for part in (Literal(name, STRING), value)]
         return Call("{}", tuple(arguments), StructType(members))
 
     def of_map(self, tree: Tree[Token], *entries: Tree[Token]) -> Expression | None:
@@ -274,17 +274,17 @@ class Typing:
 
     def alike(self, tree: Tree[Token], sides: Sequence[Tree[Token]]) -> list[Expression] | None:
         """The values, converted to one type; None if they have none."""
-        given = [value for value in map(self.of, sides) if value is not None]
-        if len(given) < len(sides):
+        typed = [value for value in map(self.of, sides) if value is not None]
+        if len(typed) < len(sides):
             return None
-        kind: Type | None = given[0].type.present
-        for value in given:
+        kind: Type | None = typed[0].type.present
+        for value in typed:
             kind = None if kind is None else common(kind, value.type.present)
         if kind is None:
-            self.fault(tree, f"values of one type, not {', '.join(str(value.type) for value in given)}")
+            self.fault(tree, f"values of one type, not {', '.join(str(value.type) for value in typed)}")
             return None
-        optional = any(value.type.optional for value in given)
-        whole = [converted(value, optional_of(kind) if value.type.optional else kind) for value in given]
+        optional = any(value.type.optional for value in typed)
+        whole = [converted(value, optional_of(kind) if value.type.optional else kind) for value in typed]
         return [replace(whole[0], type=optional_of(kind)), *whole[1:]] if optional else whole
 
     def no_attribute(
@@ -420,18 +420,18 @@ class Typing:
     # -- calls --
 
     def of_call(self, tree: Tree[Token], name: Token, *arguments: Tree[Token] | None) -> Expression | None:
-        given = [argument for argument in arguments if argument is not None]
+        present = [argument for argument in arguments if argument is not None]
         if name == "Custom":
-            return self.custom(tree, given)
-        for condition in given if name not in AGGREGATES else ():
+            return self.custom(tree, present)
+        for condition in present if name not in AGGREGATES else ():
             if condition.data == "where" and any(name in table for table, _ in self.tables()):
                 return self.fault(condition, f"where: in aggregation functions alone, not in {name}() (rule FN1)")
         for table, typed in self.tables():
             if name in table:
-                return typed(tree, table[name], given)
-        for argument in given:
+                return typed(tree, table[name], present)
+        for argument in present:
             self.of(argument)
-        return self.no_function(tree, name, len(given))
+        return self.no_function(tree, name, len(present))
 
     def tables(self) -> Iterator[tuple[Mapping[str, Function], Callable[..., Expression | None]]]:
         """The tables of functions, each with the method that types a call of one of them."""
@@ -521,9 +521,9 @@ class Typing:
         if conditions and given.index(conditions[0]) < len(given) - 1:
             return self.fault(conditions[0], f"one where: behind the other arguments of {function.name}() (rule FN1)")
         if conditions and function.name == "CountAll":
-            what = "CountAll() without where:, or Count(where: ...) (rule FN4)"
+            expected = "CountAll() without where:, or Count(where: ...) (rule FN4)"
             return self.fault(
-                tree, what, f"Count{self.text[tree.meta.start_pos + len('CountAll') : tree.meta.end_pos]}"
+                tree, expected, f"Count{self.text[tree.meta.start_pos + len('CountAll') : tree.meta.end_pos]}"
             )
         self.snapshot = function.name
         arguments = [self.of(argument) for argument in given]
@@ -613,8 +613,8 @@ class Typing:
         if kind is None:
             described = WINDOW_FUNCTIONS[function.name].describes
             alike = next((name for name in self.scope.panes if WINDOW_FUNCTIONS[name].describes == described), None)
-            what = f"no {function.name}() outside of a {kinds_with(function.name)} window (rule E32)"
-            return self.fault(tree, what, None if alike is None else f"{alike}()")
+            expected = f"no {function.name}() outside of a {kinds_with(function.name)} window (rule E32)"
+            return self.fault(tree, expected, None if alike is None else f"{alike}()")
         if given:
             return self.fault(tree, f"{function.name}() without arguments")
         return AggregateCall(function.name, (), kind)
@@ -627,14 +627,14 @@ class Typing:
         node: type[Call | AggregateCall],
         hint: str | None = None,
     ) -> Expression | None:
-        given = [argument for argument in arguments if argument is not None]
-        if len(given) < len(arguments):
+        typed = [argument for argument in arguments if argument is not None]
+        if len(typed) < len(arguments):
             return None
-        types = tuple(argument.type for argument in given)
-        chosen = matching(function, given)
-        if chosen is not None and (wrong := wrong_constant(chosen.signature, given)):
+        types = tuple(argument.type for argument in typed)
+        chosen = matching(function, typed)
+        if chosen is not None and (wrong := wrong_constant(chosen.signature, typed)):
             return self.fault(tree, f"{wrong[0]} in {function.name}()", got=wrong[1])
-        if chosen is None or not constants_fit(chosen.signature, given):
+        if chosen is None or not constants_fit(chosen.signature, typed):
             if not any(s.parameters for s in function.signatures):
                 hint = f"{function.name}()"
             twin = FUNCTIONS.get(SAME_MEANING.get(function.name, ""))
@@ -643,7 +643,7 @@ class Typing:
             instead = "in place of" if function.name == "not" else "not"
             wrong_call = call(function.name, map(str, types))
             return self.fault(tree, f"{signatures(function, len(types))}, {instead} {wrong_call}", hint)
-        wanted_arguments = tuple(map(converted, given, chosen.arguments))
+        wanted_arguments = tuple(map(converted, typed, chosen.arguments))
         return node(function.name, wanted_arguments, chosen.result)
 
     def perhaps_texts(
@@ -669,7 +669,7 @@ class Typing:
                 self.faults[index] = replace(fault, expected=expected)
 
     def is_unknown(self, name: Tree[Token]) -> bool:
-        """Whether the name was reported as that of no attribute, and resembles none."""
+        """Whether the name was reported as unknown, and resembles no attribute."""
         faults = (fault for fault in self.faults if fault.column == name.meta.start_pos + 1)
         return any(fault.hint is None and fault.expected.startswith(NO_ATTRIBUTE) for fault in faults)
 

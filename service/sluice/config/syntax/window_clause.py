@@ -200,13 +200,15 @@ def find_kind(parts: list[Part], clause: ParsedClause) -> None:
         clause.faults.append(wrong)
     elif clause.whole:
         if count > 1:
-            what = "at most a trigger policy in a window over a table, which has all rows (rule EN10)"
-            clause.faults.append(clause.policies[1].part.fault(what))
+            expected = "at most a trigger policy in a window over a table, which has all rows (rule EN10)"
+            clause.faults.append(clause.policies[1].part.fault(expected))
     elif clause.tumbling and count != 1:
         clause.faults.append(miscounted(clause, f"one eviction policy in a tumbling window, not {count} (rule W6)", 1))
     elif not clause.tumbling and count not in (1, 2):
-        what = f"an eviction policy, and perhaps a trigger policy, in a sliding window, not {count} policies (rule W7)"
-        clause.faults.append(miscounted(clause, what, 2))
+        expected = (
+            f"an eviction policy, and perhaps a trigger policy, in a sliding window, not {count} policies (rule W7)"
+        )
+        clause.faults.append(miscounted(clause, expected, 2))
 
 
 def wrong_alternative(parts: list[Part], clause: ParsedClause) -> Fault | None:

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import yaml
 
 from sluice.config.syntax.other_systems import line_of_spl, param_of_spl
-from sluice.config.syntax.unquoted import in_quotes, quoted_line, sign_at_start, whole_entries, whole_items
+from sluice.config.syntax.unquoted_expressions import in_quotes, quoted_line, sign_at_start, whole_entries, whole_items
 from sluice.files import read_file
 from sluice.model.errors import Path, PipelineError, Problem, spell
 from sluice.model.secrets import is_secret
@@ -112,9 +112,9 @@ def read(path: str | FilePath) -> Source:
     except OSError as error:
         raise PipelineError([Problem(file, None, "", f"a file that can be read ({error.strerror})", file)]) from None
     except UnicodeDecodeError as error:
-        got = f"byte {error.object[error.start]:#04x} at {error.start}"
+        bad_byte = f"byte {error.object[error.start]:#04x} at {error.start}"
         line = error.object[: error.start].count(b"\n") + 1
-        raise PipelineError([Problem(file, line, "", "text in UTF-8", got)]) from None
+        raise PipelineError([Problem(file, line, "", "text in UTF-8", bad_byte)]) from None
     return read_text(text, file)
 
 
@@ -122,8 +122,10 @@ def read_text(text: str, file: str) -> Source:
     source = Source(file)
     node = compose(text, file)
     if not isinstance(node, yaml.MappingNode):
-        got = shown(text) if text.strip() else None
-        raise PipelineError([Problem(file, 1, "", "a mapping with the keys pipeline, streams and operators", got)])
+        shown_text = shown(text) if text.strip() else None
+        raise PipelineError(
+            [Problem(file, 1, "", "a mapping with the keys pipeline, streams and operators", shown_text)]
+        )
     source.data = Walk(source, text).value(node, ())
     return source
 
@@ -135,21 +137,23 @@ def compose(text: str, file: str) -> yaml.Node | None:
     except yaml.MarkedYAMLError as error:
         line = _line_of(error, text)
         written = text.splitlines()[line - 1].strip() if line and line <= len(text.splitlines()) else None
-        got = None if written is None else without_secret(written)
+        shown_text = None if written is None else without_secret(written)
         problem = error.problem if error.problem != ANCHOR_TWICE else "an anchor of this name is there already"
-        problem = problem if got == written else "perhaps the value needs quotes"  # YAML's text may have the value
+        problem = (
+            problem if shown_text == written else "perhaps the value needs quotes"
+        )  # YAML's text may have the value
         expected, hint = _expected(error, text, line) or f"YAML without errors ({problem})", None
-        if clause := line_of_spl(got or ""):
+        if clause := line_of_spl(shown_text or ""):
             expected, hint = "the window clause without its stream", f"window: {clause}"
-        elif param := param_of_spl(got or ""):
+        elif param := param_of_spl(shown_text or ""):
             expected = param
-        elif quoted := quoted_line(got or ""):
+        elif quoted := quoted_line(shown_text or ""):
             expected, hint = "quotes around the whole expression, as YAML reads it in another way", quoted
-        elif "`" in (got or ""):
+        elif "`" in (shown_text or ""):
             expected = "names without backticks"
-        elif sign := sign_at_start(got or ""):
+        elif sign := sign_at_start(shown_text or ""):
             expected = f"quotes around a value that begins with {sign}, which has a meaning of its own in YAML"
-        raise PipelineError([Problem(file, line, "", expected, got, hint)]) from None
+        raise PipelineError([Problem(file, line, "", expected, shown_text, hint)]) from None
     except yaml.YAMLError as error:
         match = CONTROL.search(text)
         line = None if match is None else text.count("\n", 0, match.start()) + 1
@@ -218,8 +222,8 @@ def check_bounds(events: Iterable[yaml.Event], file: str) -> None:
 
 
 def too_large(file: str, line: int | None, path: Path) -> PipelineError:
-    what = f"at most {MAX_VALUES} values, {DEEPEST} levels, and no alias inside of its own anchor"
-    return PipelineError([Problem(file, line, spell(path), what, "more")])
+    expected = f"at most {MAX_VALUES} values, {DEEPEST} levels, and no alias inside of its own anchor"
+    return PipelineError([Problem(file, line, spell(path), expected, "more")])
 
 
 class Walk:
@@ -254,8 +258,8 @@ class Walk:
         """The text of a value that YAML reads as a tag and another value, as in `where: !open`. It is a problem."""
         text = self.source.texts[path] = self.text[node.start_mark.index : node.end_mark.index].rstrip()
         expected, secret = 'quotes around a value that begins with "!"', path[:1] in SECRET
-        got, hint = ("***", None) if secret else (text, in_quotes(text))
-        self.problem(node.start_mark.line + 1, path, expected, got, hint)
+        shown_text, hint = ("***", None) if secret else (text, in_quotes(text))
+        self.problem(node.start_mark.line + 1, path, expected, shown_text, hint)
         return text
 
     def mapping(self, node: yaml.MappingNode, path: Path) -> dict[str, Any]:

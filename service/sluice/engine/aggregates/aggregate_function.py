@@ -61,7 +61,7 @@ class Counting:
 
 
 def share_of(call: AggregateCall) -> float:
-    """The share of a percentile; that of Median, which gives none, is 0.5."""
+    """The share of a percentile; the share of Median, which gives none, is 0.5."""
     share = call.arguments[1] if len(call.arguments) > 1 else None
     return float(share.value) if isinstance(share, Literal) else 0.5
 

@@ -93,13 +93,13 @@ def of_tuples(custom_class: type[CustomValues], call: Call, arguments: Sequence[
         there &= ~argument.failed()
         if not word.endswith("?"):
             there &= argument.values.is_valid().to_numpy(zero_copy_only=False)
-    given = [argument.values.filter(pa.array(there)) for argument in arguments]
+    present = [argument.values.filter(pa.array(there)) for argument in arguments]
 
     def compute(part: slice) -> pa.Array:
-        columns = [column[part.start : part.stop] for column in given]
+        columns = [column[part.start : part.stop] for column in present]
         return of_length(custom_class().values(*columns), part.stop - part.start, METHOD)
 
-    computed, failed = divided(custom_class, compute, slice(0, len(given[0])), type_)
+    computed, failed = divided(custom_class, compute, slice(0, len(present[0])), type_)
     places = np.cumsum(there) - 1
     values = computed.take(pa.array(np.where(there, places, 0), mask=~there))
     without = np.zeros(len(there), np.bool_)

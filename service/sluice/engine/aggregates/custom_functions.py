@@ -105,10 +105,10 @@ class _Lifted:
         there = np.ones(len(columns[0]), np.bool_)
         for place in self._required:
             there &= columns[place].is_valid().to_numpy(zero_copy_only=False)
-        given = [column.filter(pa.array(there)) for column in columns]
+        present = [column.filter(pa.array(there)) for column in columns]
 
         def compute(part: slice) -> pa.Array:
-            return self._of(given, part)[number]
+            return self._of(present, part)[number]
 
         lifted = _results(self._made, compute, slice(0, int(there.sum())), FLOAT64).values
         return pc.replace_with_mask(pa.array(np.zeros(len(there))), pa.array(there), lifted)
@@ -139,8 +139,8 @@ def combining(custom_class: type[Any], type_: Type) -> Finish:
         starts = np.concatenate([[0], np.cumsum(contents.size)]).astype(np.int64)
 
         def compute(part: slice) -> pa.Array:
-            own = [column[starts[part.start] : starts[part.stop]] for column in numbers]
-            window = _combined(custom_class(), contents.size[part], own)
+            part_columns = [column[starts[part.start] : starts[part.stop]] for column in numbers]
+            window = _combined(custom_class(), contents.size[part], part_columns)
             return of_length(custom_class().result(*window), part.stop - part.start, "result")
 
         return _results(custom_class, compute, slice(0, len(contents.size)), type_)

@@ -319,7 +319,7 @@ def _collect_distinct(call: AggregateCall) -> Function:
 
 
 def _count_by_distinct(call: AggregateCall) -> Function:
-    """How often each distinct value occurs, in the order of CollectDistinct: that of first arrival."""
+    """How often each distinct value occurs, in the order of CollectDistinct: the order of first arrival."""
     most = _cap(call)
 
     def finish(contents: FiredContents, at: Sequence[int]) -> pa.Array:

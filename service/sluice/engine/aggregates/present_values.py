@@ -37,7 +37,7 @@ NO, YES = Literal(value=False, type=BOOLEAN), Literal(value=True, type=BOOLEAN)
 
 
 def function_of(call: AggregateCall, make: Make) -> Function:
-    """The function of a call whose arguments may be null. `make` makes that of arguments without null."""
+    """The function of a call whose arguments may be null. `make` makes the function for arguments without null."""
     if call.where is not None:
         return _of_part(call, call.where, make)
     place = TAKEN.get(call.function)

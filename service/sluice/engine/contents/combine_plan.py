@@ -136,18 +136,18 @@ def execute(s: Summaries, outputs: np.ndarray) -> None:
 def _execute_steps(field: SummaryField, s: Summaries, outputs: np.ndarray, first: int, end: int) -> None:
     text, rows, back, stack = s.text, s.rows, s.back, s.stack
     for k in range(first, end):
-        what, into, left, right = s.steps[k].what, s.steps[k].into, s.steps[k].left, s.steps[k].right
-        if what == OUTPUT:
+        step, into, left, right = s.steps[k].what, s.steps[k].into, s.steps[k].left, s.steps[k].right
+        if step == OUTPUT:
             put(field, _of_both(s, field, stack, left, right), outputs, into)
-        elif what == OUTPUT_SUFFIX:
+        elif step == OUTPUT_SUFFIX:
             put(field, _of_both(s, field, s.spread, left, right), outputs, into)
-        elif what == ADD:
+        elif step == ADD:
             put(field, combined(field, text, words(field, back, into), lifted(field, rows, right)), back, into)
-        elif what == BEGIN:
+        elif step == BEGIN:
             put(field, lifted(field, rows, right), back, into)
-        elif what == FOLD:
+        elif step == FOLD:
             put(field, _folded(s, field, into, left, right), stack, into)
-        elif what == SUFFIX_SCAN:
+        elif step == SUFFIX_SCAN:
             _spread(s, field, into, left, right)
         else:
             put(field, combined(field, text, words(field, stack, into), words(field, stack, right)), stack, into)
@@ -194,16 +194,16 @@ def _last(s: Summaries, field: SummaryField, row: int, behind: int) -> Words:
 def _prefetch_operands(s: Summaries, first: int, end: int) -> None:
     """Prefetches the summaries and tuples that the steps will read, so that the memory accesses overlap."""
     for k in range(first, end):
-        what, into, left, right = s.steps[k].what, s.steps[k].into, s.steps[k].left, s.steps[k].right
-        if what == OUTPUT:
+        step, into, left, right = s.steps[k].what, s.steps[k].into, s.steps[k].left, s.steps[k].right
+        if step == OUTPUT:
             if left != NIL:
                 prefetch(s.stack, left)
-        elif what == OUTPUT_SUFFIX:
+        elif step == OUTPUT_SUFFIX:
             prefetch(s.spread, left)
-        elif what <= ADD:
+        elif step <= ADD:
             prefetch(s.rows, right)
             prefetch(s.back, into)
-        elif what == SUFFIX_SCAN:
+        elif step == SUFFIX_SCAN:
             prefetch(s.rows, left)
             prefetch(s.spread, into << s.shift)
         else:

@@ -149,7 +149,7 @@ class FiredContents:
         return places
 
     def rows(self, chosen: np.ndarray) -> FiredContents:
-        """A copy with only those rows for which `chosen` is true. It has neither details nor counts of values."""
+        """A copy with the rows for which `chosen` is true. It has neither details nor counts of values."""
         listed = self.listed[chosen[self.row()]] if len(self.listed) else self.listed
         return replace(
             self, size=self.size[chosen], firing=self.firing[chosen], summary=self.summary[chosen], listed=listed,
@@ -157,6 +157,6 @@ class FiredContents:
         )  # fmt: skip
 
     def only(self, chosen: np.ndarray) -> FiredContents:
-        """A copy with only those listed tuples for which `chosen` is true. A row may have no tuples in it."""
+        """A copy with the listed tuples for which `chosen` is true. A row may have no tuples in it."""
         size = np.bincount(self.row()[chosen], minlength=len(self.size))
         return replace(self, size=size, listed=self.listed[chosen])

@@ -41,7 +41,7 @@ def build_front(s: Summaries, records: np.ndarray, group: int, links: np.ndarray
 
     The summary of a block is combined with that of the next younger block, so nothing is ever subtracted (A23).
     Following links means one cache miss per block. So `ahead` runs in the other direction, from the oldest block, and
-    prefetches the second half. A block that has lost tuples already gets no summary, because only those of its
+    prefetches the second half. A block that has lost tuples already gets no summary, because only the summaries of its
     remaining tuples are read.
     """
     shift, place, oldest = s.shift, records[group].youngest, records[group].oldest

@@ -54,7 +54,9 @@ class ClockState(LibraryState):
         return packed(self.windows.save(), saved((None, content) for content in self.contents.values()))
 
     def split(self, parts: int, part_of_key: PartOfKey) -> list[ClockState]:
-        gathered = [self.windows.gathered([(self.windows, own)]) for own in self.windows.divided(parts, part_of_key)]
+        gathered = [
+            self.windows.gathered([(self.windows, portion)]) for portion in self.windows.divided(parts, part_of_key)
+        ]
         states = [ClockState(windows, {}) for windows, _ in gathered]
         for name, content in self.contents.items():
             part = part_of_key(name) if self.windows.keyed else 0

@@ -93,7 +93,7 @@ Remembered = TypeVar("Remembered", bound=OperatorState)
 
 
 class Stateful(Generic[Remembered]):
-    """A base class for operators with state: `split` and `merge` are those of the state."""
+    """A base class for operators with state: `split` and `merge` are methods of the state."""
 
     def split(self, state: Remembered, parts: int, part_of_key: PartOfKey) -> Sequence[Remembered]:
         return state.split(parts, part_of_key)

@@ -36,8 +36,8 @@ class StoredTuples(WindowTables):
         """`layout` has the columns of a tuple."""
         super().__init__()
         self.layout, self.clause, self.limits, self.reserved = layout, clause, limits, reserved
-        own = {**self.OWN_TABLES, "words": words_of("slot", layout)}
-        self.declare({**window_state.TABLES, **own}, processing_time.needed(clause) | own.keys())
+        all_tables = {**self.OWN_TABLES, "words": words_of("slot", layout)}
+        self.declare({**window_state.TABLES, **all_tables}, processing_time.needed(clause) | all_tables.keys())
         self.keys = Interner()
         self.top = reserved
         #: the number of entries that the last compaction of `keys` left

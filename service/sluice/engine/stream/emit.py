@@ -36,7 +36,7 @@ class Plan:
         return self.around(self.in_order(tuples))
 
     def in_order(self, tuples: pa.RecordBatch) -> pa.RecordBatch:
-        """The results in the order of the items, from those in the order of their rows."""
+        """`tuples`, which are in the order of the rows of their results, in the order of the items."""
         return tuples if self.rows is None else tuples.take(pa.array(self.rows))
 
     def around(self, tuples: pa.RecordBatch) -> Items:

@@ -92,9 +92,9 @@ def _call(call: Call, tuples: pa.RecordBatch, errors: Errors) -> Checked:
         columns = [_plain(checked(argument, tuples, errors)) for argument in call.arguments]
         return of_own(OWN[call.function](*[column.values for column in columns]), columns)
     if call.function == "Custom":
-        class_name, *given = call.arguments
+        class_name, *inputs = call.arguments
         assert isinstance(class_name, Literal)  # noqa: S101 - calls are typed where they are made
-        return OF_TUPLES[class_name.value](call, [_plain(checked(argument, tuples, errors)) for argument in given])
+        return OF_TUPLES[class_name.value](call, [_plain(checked(argument, tuples, errors)) for argument in inputs])
     if call.function in INSIDES:
         parts = [_plain(_checked(argument, tuples, errors)) for argument in call.arguments]
         return of_inside(kernel(INSIDES[call.function])(*[part.values for part in parts]), parts)

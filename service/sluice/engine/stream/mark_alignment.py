@@ -49,12 +49,12 @@ class AlignmentRounds:
         places: list[np.ndarray] = []
         ends: list[tuple[int, int] | None] = []
         for source in range(sources):
-            own = np.flatnonzero(items.source == source)
-            end = own[items.kind[own] == FINAL][:1]
+            of_source = np.flatnonzero(items.source == source)
+            end = of_source[items.kind[of_source] == FINAL][:1]
             if source in finals or len(end):
-                mark[own[own > (-1 if source in finals else end[0])]] = False
-            turn[own] = np.cumsum(mark[own])
-            places.append(own[mark[own]])
+                mark[of_source[of_source > (-1 if source in finals else end[0])]] = False
+            turn[of_source] = np.cumsum(mark[of_source])
+            places.append(of_source[mark[of_source]])
             ends.append((-1, 0) if source in finals else (int(end[0]), int(turn[end[0]])) if len(end) else None)
         return cls(mark, turn, _there(places, ends))
 
@@ -88,11 +88,11 @@ def _there(places: list[np.ndarray], ends: list[tuple[int, int] | None]) -> np.n
     topic partition; `ends` has the index of its final mark and the number of its marks before that, or None.
     """
     there = [-1]
-    while any(len(own) >= len(there) for own in places):
+    while any(len(of_source) >= len(there) for of_source in places):
         number, latest = len(there), there[-1]
-        for own, end in zip(places, ends, strict=True):
-            if len(own) >= number:
-                latest = max(latest, int(own[number - 1]))
+        for of_source, end in zip(places, ends, strict=True):
+            if len(of_source) >= number:
+                latest = max(latest, int(of_source[number - 1]))
             elif end is not None:  # a final mark counts when the marks before it have occurred
                 latest = max(latest, end[0], there[end[1]])
             else:

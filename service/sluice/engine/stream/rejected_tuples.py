@@ -45,9 +45,9 @@ def readable(
 def complete(
     items: Items, rows: Computed, operator: str, stream: str, expressions: Sequence[Expression], *, quoted: bool = True
 ) -> tuple[Items, pa.RecordBatch, Items | None]:
-    """Checks the rows that were computed for an output stream. Returns the items and rows without those that have an
-    error, and the rejected tuples or None. Their reasons name the values that are null, and with `quoted` the one of
-    `expressions` that has another error.
+    """Checks the rows that were computed for an output stream. Returns the items and rows that have no error, and the
+    rejected tuples or None. Their reasons name the values that are null, and with `quoted` the one of `expressions`
+    that has another error.
     """
 
     def reason(number: int, error: Error) -> str:

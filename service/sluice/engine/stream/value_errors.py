@@ -44,8 +44,8 @@ def in_results(column: pa.Array) -> np.ndarray | None:
     """
     if not column.null_count:  # also a column whose Arrow type is that of no type, such as a number of 32 bits
         return None
-    own = Error.DIGITS if type_of(column.type).exact else Error.NO_VALUE
-    return np.where(_null(column), own, Error.NONE).astype(np.int8)
+    error = Error.DIGITS if type_of(column.type).exact else Error.NO_VALUE
+    return np.where(_null(column), error, Error.NONE).astype(np.int8)
 
 
 def of_call(kernel: str, values: Column, arguments: Sequence[Checked]) -> Checked:
@@ -55,21 +55,21 @@ def of_call(kernel: str, values: Column, arguments: Sequence[Checked]) -> Checke
     if values.is_valid if isinstance(values, pa.Scalar) else not values.null_count:
         return Checked(values)
     without = WITHOUT.get(kernel, _of_function)(arguments)
-    own = np.where(without, ERRORS.get(kernel, Error.NO_VALUE), Error.NONE)
-    errors = reduce(np.maximum, map(_errors, arguments), own)
+    own_errors = np.where(without, ERRORS.get(kernel, Error.NO_VALUE), Error.NONE)
+    errors = reduce(np.maximum, map(_errors, arguments), own_errors)
     return _with_errors(values, np.where(_null(values), errors, Error.NONE))
 
 
 def of_own(values: pa.Array, arguments: Sequence[Checked]) -> Checked:
     """The values that a user's class computed, whose nulls are errors; those of the arguments stay."""
-    own = np.where(_null(values), Error.NO_VALUE, Error.NONE)
-    return _failing(Checked(values), reduce(np.maximum, map(_errors, arguments), own))
+    own_errors = np.where(_null(values), Error.NO_VALUE, Error.NONE)
+    return _failing(Checked(values), reduce(np.maximum, map(_errors, arguments), own_errors))
 
 
 def of_class(values: pa.Array, failed: np.ndarray, arguments: Sequence[Checked]) -> Checked:
     """The values that a user's class computed, with an error where it failed; the errors of the arguments stay."""
-    own = np.where(failed, Error.NO_VALUE, Error.NONE)
-    return _failing(Checked(values), reduce(np.maximum, map(_errors, arguments), own))
+    own_errors = np.where(failed, Error.NO_VALUE, Error.NONE)
+    return _failing(Checked(values), reduce(np.maximum, map(_errors, arguments), own_errors))
 
 
 def of_inside(values: Column, arguments: Sequence[Checked]) -> Checked:
@@ -154,7 +154,7 @@ def _chosen(first: np.ndarray, value: Checked, other: Checked) -> Checked:
 
 
 def _failing(value: Checked, errors: np.ndarray) -> Checked:
-    """The values without those of the rows with an error."""
+    """The values, null in rows with an error."""
     failed = errors != Error.NONE
     values = pc.if_else(_column(failed), pa.scalar(None, value.values.type), value.values)
     return _with_errors(values, np.where(failed, errors, _errors(value)))

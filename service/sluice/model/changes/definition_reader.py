@@ -64,8 +64,8 @@ def pipeline_of(definition: Mapping[str, Any], settings: Settings) -> Pipeline:
 def _settings(definition: Mapping[str, Any], settings: Settings) -> Settings:
     """`settings`, with the values of the definition where state or outputs depend on them."""
     base: dict[str, Any] = {field.name: field.default for field in fields(Settings) if field.name in _KEPT_SETTINGS}
-    own = {name: value for name, value in definition.items() if name != "is"}
-    return replace(settings, **(base | own))
+    values = {name: value for name, value in definition.items() if name != "is"}
+    return replace(settings, **(base | values))
 
 
 #: the settings that a definition has
@@ -82,10 +82,12 @@ def _read(value: Any) -> Any:  # noqa: ANN401 - JSON, and any value of the model
     class_ = CLASSES[value["is"]]
     if class_ is Coding:
         return Coding(value.get("format", Coding().format))
-    own = {name: _READERS.get((class_.__name__, name), _read)(inner) for name, inner in value.items() if name != "is"}
+    values = {
+        name: _READERS.get((class_.__name__, name), _read)(inner) for name, inner in value.items() if name != "is"
+    }
     if class_ is expressions.Literal:
-        own["value"] = own["type"].from_definition(own["value"])
-    return class_(**own)
+        values["value"] = values["type"].from_definition(values["value"])
+    return class_(**values)
 
 
 def _schema(value: list[list[str]]) -> Schema:

@@ -265,8 +265,8 @@ def input_topics(pipeline: Pipeline, operator: Operator) -> set[str]:
 
 
 def _marking(pipeline: Pipeline, stream: str) -> list[str]:
-    """The input streams whose marks reach the readers of a stream, each with its topic partition: those before it, if
-    only maps, dedups and unions are between.
+    """The input streams whose marks reach the readers of a stream, each with its topic partition: the inputs from which
+    only maps, dedups and unions lead to the stream.
     """
     writer = pipeline.writer_of(stream)
     if isinstance(writer, Passing):

@@ -8,19 +8,7 @@ from dataclasses import dataclass
 
 from sluice.model.lateness.output_cases import ANY_TIME, Case, OwnTuples, Reading, View
 from sluice.model.lateness.time_bounds import Bound, Known, Span, TupleTimes
-from sluice.model.spec import (  # fmt: skip
-    Aggregate,
-    Barrier,
-    EventTime,
-    Join,
-    Map,
-    Output,
-    Pipeline,
-    Side,
-    Split,
-    Stream,
-    Union,
-)
+from sluice.model.spec import Aggregate, Barrier, EventTime, Join, Map, Output, Pipeline, Side, Split, Stream, Union
 from sluice.model.windows.join_windows import AsOf, Interval
 
 
@@ -58,8 +46,8 @@ def _unchanged(operator: Map, stream: str, event_time: EventTime) -> bool:
 
 
 def of_aggregate(operator: Aggregate, event_time: EventTime, own: OwnTuples | None, arriving: Bound) -> Iterator[Case]:
-    """The cases of an aggregate. `event_time`: that of its input. `arriving`: how far an arriving tuple is behind the
-    watermark at most.
+    """The cases of an aggregate. `event_time`: the event time of its input. `arriving`: how far an arriving tuple is
+    behind the watermark at most.
     """
     by_clock = bool(operator.early and operator.early.time)
     return operator.window.cases(

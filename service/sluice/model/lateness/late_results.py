@@ -101,8 +101,8 @@ def _of_union(pipeline: Pipeline, union: Union, known: Mapping[str, Lateness]) -
 def emitted(
     pipeline: Pipeline, operator: Operator, output: Output, expression: Expression, known: Mapping[str, Lateness]
 ) -> Lateness | None:
-    """The lateness of an output if its event time had this expression; None if nothing is known of it. `known` is
-    that of the operator's inputs.
+    """The lateness of an output if its event time had this expression; None if nothing is known of it. `known` has the
+    lateness of the operator's inputs.
     """
     cases, event_time = _cases(pipeline, operator, output, known), pipeline.streams[output.stream].event_time
     if not cases or event_time is None:
@@ -179,7 +179,9 @@ def _of_one_input(
             yield from of_aggregate(operator, event_time, own_tuples(pipeline, operator.input), arriving)
         case Map():
             yield _tuple(
-                event_time, arriving, goes_back=own.lag if (own := own_tuples(pipeline, operator.input)) else math.inf
+                event_time,
+                arriving,
+                goes_back=input_times.lag if (input_times := own_tuples(pipeline, operator.input)) else math.inf,
             )
         case Sort(window=window) if window.accepts is None:
             at_once = [policy.tuples for policy in window.policies] == [1]

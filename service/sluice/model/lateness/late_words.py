@@ -11,19 +11,7 @@ from sluice.model.expressions import AggregateCall, Attribute, Call, Expression
 from sluice.model.lateness.emissions import own_tuples
 from sluice.model.lateness.late_results import Lateness, emitted, lateness
 from sluice.model.lateness.time_bounds import Bound
-from sluice.model.spec import (  # fmt: skip
-    Aggregate,
-    Dedup,
-    Join,
-    Map,
-    Operator,
-    Output,
-    Pipeline,
-    Sort,
-    Stream,
-    Union,
-    Windowed,
-)
+from sluice.model.spec import Aggregate, Dedup, Join, Map, Operator, Output, Pipeline, Sort, Stream, Union, Windowed
 from sluice.model.topology import follows_clock
 from sluice.model.types import INT64, Type
 from sluice.model.unparse import expression, number, seconds
@@ -190,8 +178,8 @@ def _candidates(pipeline: Pipeline, operator: Aggregate | Join, type_: Type) -> 
 
 
 def _lags(pipeline: Pipeline, operator: Operator, late: Lateness, stream: Stream, *, alone: bool) -> Iterator[str]:
-    """A lag of the output, with which its own tuples make the watermark (E3). Without a limit it is named only if there
-    is no other advice.
+    """A lag of the output, with which its own tuples make the watermark (E3). A lag without a limit is advised only if
+    there is no other advice.
     """
     lag, more = late.lag, ""
     if math.isinf(lag):
@@ -209,7 +197,7 @@ def _declared(stream: Stream, lag: str) -> str:
 def _newest(pipeline: Pipeline, operator: Operator) -> int:
     """By how much the newest event time of the inputs is ahead of the watermark, as far as their lags say."""
     lags = (own_tuples(pipeline, name) for name in operator.inputs)
-    return max((own.lag for own in lags if own is not None), default=0)
+    return max((bounds.lag for bounds in lags if bounds is not None), default=0)
 
 
 def _held_by_clock(operator: Operator) -> Bound:

@@ -81,5 +81,5 @@ class Reading:
         return self.own if self.whole else None
 
     def times(self, some: Span, last: Span | None = None, greatest: Span | None = None) -> dict[str | None, TupleTimes]:
-        """The event times of the tuples of a window: of any, of the last and of the greatest one; by default alike."""
+        """What is known of the event times in a window: of any tuple, of the last one, of the greatest one."""
         return {None: TupleTimes(self.attribute, self.tick, some, last or some, greatest or some)}

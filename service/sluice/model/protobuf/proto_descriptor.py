@@ -70,14 +70,14 @@ def _message(data: bytes, depth: int) -> MessageText:
 def _field(data: bytes, oneofs: list[str]) -> FieldText:
     word = TYPES.get(_number(data, 5), "")
     options, alone = _bytes(data, 8), _number(data, 17)
-    given = dict(fields(data))
-    index = given.get(9)
+    by_number = dict(fields(data))
+    index = by_number.get(9)
     field = FieldText(_text(data, 1), _number(data, 3), _text(data, 6) or word, LABELS.get(_number(data, 4), ""))
     if field.label == "optional" and not alone:
         field.label = "singular"  # proto3 has no word for it; the features say whether it has presence
     if isinstance(index, int) and index < len(oneofs) and not alone:
         field.oneof = oneofs[index]
-    field.default = _text(data, 7) if 7 in given else None  # noqa: PLR2004 - default_value
+    field.default = _text(data, 7) if 7 in by_number else None  # noqa: PLR2004 - default_value
     packed = dict(fields(options)).get(2)
     field.packed = None if packed is None else bool(packed)
     field.group = word == "group"

@@ -123,14 +123,14 @@ def message_of(proto: Protobuf, name: str) -> ProtoMessage:
     """
     if name in proto.messages:
         return proto.messages[name]
-    own = [full for full in proto.order.values() if not proto.messages[full].map_entry]
-    same = [full for full in own if full.rpartition(".")[2] == name]
+    declared = [full for full in proto.order.values() if not proto.messages[full].map_entry]
+    same = [full for full in declared if full.rpartition(".")[2] == name]
     if len(same) == 1:
         return proto.messages[same[0]]
     top = [full for path, full in proto.order.items() if len(path) == 1]
     if not name and len(top) == 1:
         return proto.messages[top[0]]
-    raise ProtobufError(f"one of its messages ({', '.join(own) or 'it has none'})")
+    raise ProtobufError(f"one of its messages ({', '.join(declared) or 'it has none'})")
 
 
 def attributes_of(proto: Protobuf, message: ProtoMessage) -> Schema:
@@ -150,8 +150,8 @@ def attribute_type(proto: Protobuf, field: ProtoField, around: tuple[str, ...] =
         return map_of(key, value)
     type_ = _given(proto, field, around)
     if type_ is None:
-        what = f"the field {field.name} ({field.shown}) stands for none"
-        raise ProtobufError(f"a schema that names the attributes and their types, as {what}")
+        fault = f"the field {field.name} ({field.shown}) stands for none"
+        raise ProtobufError(f"a schema that names the attributes and their types, as {fault}")
     if field.repeated:
         return list_of(type_)
     return optional_of(type_) if field.presence and not field.required else type_
@@ -214,7 +214,7 @@ def _field(message: ProtoMessage, path: Steps) -> ProtoField:
 
 
 def _inside(proto: Protobuf, field: ProtoField, step: str | int) -> ProtoField:
-    """What the step finds in a list or a map: the field of one item, or that of the values of the entries."""
+    """What the step finds in a list or a map: the field of one item, or the field of the values of the entries."""
     key_of(proto, field, step)
     entry = entry_of(proto, field)
     return replace(field, repeated=False) if entry is None else entry[1]

@@ -208,9 +208,9 @@ class _Resolver:
         features = features | message.features
         name = _full(scope, message.name)
         fields = sorted((self.field(name, field, features) for field in message.fields), key=lambda field: field.number)
-        for what in ("number", "name"):
-            if len({getattr(field, what) for field in fields}) < len(fields):
-                raise ProtobufError(f"a {what} of its own for each field of {name}")
+        for column in ("number", "name"):
+            if len({getattr(field, column) for field in fields}) < len(fields):
+                raise ProtobufError(f"a {column} of its own for each field of {name}")
         self.messages[name] = ProtoMessage(name, tuple(fields), message.map_entry)
         for inner in message.messages:
             self.resolve(name, inner, features)

@@ -13,13 +13,7 @@ from sluice.model.lateness.output_cases import FROM_ANCHOR, Case, Reading, View
 from sluice.model.lateness.time_bounds import Known, Span
 from sluice.model.unparse import expression, number, seconds
 from sluice.model.windows.policies.policy import WITHIN_BATCH
-from sluice.model.windows.window_kind import (  # fmt: skip
-    IS_EARLY,
-    SizedKind,
-    SizePart,
-    WindowFunction,
-    with_watermarks,
-)
+from sluice.model.windows.window_kind import IS_EARLY, SizedKind, SizePart, WindowFunction, with_watermarks
 from sluice.time_units import SECOND
 
 #: the maximum gap, in nanoseconds: 3,650 days (G4)

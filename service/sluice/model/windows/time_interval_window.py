@@ -165,12 +165,12 @@ class TimeInterval(SizedKind):
         tuples of a stream without lag, the tuple that has made this watermark is the newest one, unless the pane begins
         later.
         """
-        tick, longest, own = reading.tick, self.longest, reading.own_whole
+        tick, longest, own_whole = reading.tick, self.longest, reading.own_whole
         start = Span(-longest, -tick if self.calendar else -self.shortest)
         ends = {"intervalStart": start, "intervalEnd": Span(0, 0), "intervalLast": Span(-tick, -tick)}
         known = Known(reading.times(Span(-longest, -tick)), ends, tick)
         views = [View(self.discard_age - tick, known, self.discard_age)]
-        if own is not None and not (own.lag or own.advances or self.discard_age):
+        if own_whole is not None and not (own_whole.lag or own_whole.advances or self.discard_age):
             views.append(View(0, Known(reading.times(Span(tick - longest), FROM_ANCHOR, FROM_ANCHOR), {}, tick)))
         yield Case(tuple(views))
 

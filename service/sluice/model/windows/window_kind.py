@@ -310,8 +310,8 @@ class WindowKind(ABC):
         event time. The tuple that came last is on time if it fires the window, or if only tuples of the window make the
         watermark.
         """
-        arrived, own = Span(-reading.arriving), reading.own_whole
-        followed = own is not None and not (own.idles or own.advances)
+        arrived, own_whole = Span(-reading.arriving), reading.own_whole
+        followed = own_whole is not None and not (own_whole.idles or own_whole.advances)
         last = arrived if (self.fired_by_last and reading.at_once) or followed else ANY_TIME
         known = Known(reading.times(arrived if self.holds_one_tuple else ANY_TIME, last, last), {}, reading.tick)
         held = "while the watermark advances" if self.timer is None else "by the clock"

@@ -24,10 +24,10 @@ def load_early(port: int, secret: str) -> None:
 
     An error, also that Java ends meanwhile, is only logged: the session loads the classes that are missing.
     """
-    log, own = logging.getLogger("py4j.java_gateway"), threading.get_ident()
+    log, this_thread = logging.getLogger("py4j.java_gateway"), threading.get_ident()
 
     def of_another_thread(record: logging.LogRecord) -> bool:
-        return record.thread != own
+        return record.thread != this_thread
 
     log.addFilter(of_another_thread)  # py4j logs each error with a stack trace
     gateway = JavaGateway(gateway_parameters=GatewayParameters(port=port, auth_token=secret))

@@ -92,8 +92,8 @@ def _is_configured(spark_home: Path, properties: Mapping[str, str], environment:
 
 def _class_path(spark_home: Path, properties: Mapping[str, str]) -> str:
     further, jars = properties.get("spark.driver.extraClassPath", ""), spark_home / "jars"
-    own = [spark_home / "conf", *jars.glob("slf4j-api-*.jar"), jars / "*"]
-    return os.pathsep.join([*filter(None, [further]), *map(str, own)])
+    own_jars = [spark_home / "conf", *jars.glob("slf4j-api-*.jar"), jars / "*"]
+    return os.pathsep.join([*filter(None, [further]), *map(str, own_jars)])
 
 
 def _options(properties: Mapping[str, str]) -> list[str]:

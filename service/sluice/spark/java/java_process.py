@@ -69,8 +69,8 @@ class JavaProcess:
         self._connection = Path(self._folder.name, "connection")
         os.environ.setdefault("SPARK_HOME", str(spark_home()))
         os.environ["PYSPARK_PYTHON"] = cluster.python(properties.get("spark.archives", ""))
-        own = {"SPARK_CONNECT_MODE": "0", "_PYSPARK_DRIVER_CONN_INFO_PATH": str(self._connection)}
-        command, environment = java_command(Path(os.environ["SPARK_HOME"]), properties, os.environ | own)
+        variables = {"SPARK_CONNECT_MODE": "0", "_PYSPARK_DRIVER_CONN_INFO_PATH": str(self._connection)}
+        command, environment = java_command(Path(os.environ["SPARK_HOME"]), properties, os.environ | variables)
         stderr = filtered_pipe()
         try:
             self.process = subprocess.Popen(

@@ -31,7 +31,7 @@ from inotify_simple import INotify, flags
 from pyspark.sql import DataFrame, SparkSession
 
 from sluice.batch.commit import Deliver, commit, settings_of
-from sluice.batch.envelope import Packed
+from sluice.batch.packed_rows import Packed
 from sluice.batch.query_plan import Plan
 from sluice.checkpoint.offset_log import PLANNED, force_plan
 from sluice.kafka.batch_writer import close_writers

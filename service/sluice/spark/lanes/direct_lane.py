@@ -21,8 +21,8 @@ from contextlib import closing
 
 import pyarrow as pa
 
-from sluice.batch.envelope import Packed, split_pass_through
 from sluice.batch.kernel_warm_up import in_this_process, of_routing
+from sluice.batch.packed_rows import Packed, split_pass_through
 from sluice.batch.partition_router import arrived_rows, to_buckets
 from sluice.batch.query_plan import Plan
 from sluice.checkpoint.offset_log import before_batch, planned
@@ -137,8 +137,8 @@ class DirectLane:
         places, held = sorted(now.offsets), self._plan.bounds.held // self._readers
         work = []
         for reader in range(self._readers):
-            own = places[reader :: self._readers]
-            starts, ends = ({place: planned.offsets[place] for place in own} for planned in (before, now))
+            of_reader = places[reader :: self._readers]
+            starts, ends = ({place: planned.offsets[place] for place in of_reader} for planned in (before, now))
             if starts != ends:
                 ranges = Ranges(batch, now.time, starts, ends, held)
                 work.append(self._threads.submit(self._read, self._plan, reader, ranges))

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
-from sluice.batch.envelope import COUNTS, Packed
+from sluice.batch.packed_rows import COUNTS, Packed
 from sluice.batch.query_plan import Plan
 from sluice.checkpoint.offset_log import before_batch, planned
 from sluice.kafka.batch_report import Counts, Report

@@ -16,7 +16,7 @@ from typing import ClassVar
 
 import pyarrow as pa
 
-from sluice.batch.envelope import NOT_READ, Packed, labels
+from sluice.batch.packed_rows import NOT_READ, Packed, labels
 from sluice.batch.partition_router import SCHEMA, joined, route_places, to_buckets
 from sluice.batch.query_plan import Plan
 from sluice.batch.spool import Spool

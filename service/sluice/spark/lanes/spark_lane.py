@@ -22,7 +22,7 @@ from functools import partial
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from sluice.batch.envelope import IDLE_CLOCK, NOT_READ, ROUTED, Packed, packed_time
+from sluice.batch.packed_rows import IDLE_CLOCK, NOT_READ, ROUTED, Packed, packed_time
 from sluice.batch.partition_router import route_records
 from sluice.batch.query_plan import Plan
 from sluice.checkpoint.offset_log import before_batch, planned

@@ -135,8 +135,10 @@ class TopicCheck:
         self._renew()
         self._failing = self._clock() if self._failing is None else self._failing
         if self._clock() >= self._failing + UNREACHABLE_S:
-            what = f"the brokers {servers(self._kafka)} do not answer" if transient(error) else "cannot describe topics"
-            raise UnavailableError(f"{what}: {error.str()}")
+            fault = (
+                f"the brokers {servers(self._kafka)} do not answer" if transient(error) else "cannot describe topics"
+            )
+            raise UnavailableError(f"{fault}: {error.str()}")
 
     def _created(self, ids: Ids) -> Ids:
         """The ids as soon as no topic is missing any more, or after MISSING_S."""
@@ -151,8 +153,8 @@ class TopicCheck:
         missing = sorted(name for name, its_id in ids.items() if its_id is None)
         anew = sorted(name for name, its_id in ids.items() if its_id not in (None, self._ids[name]))
         if anew:
-            what = created_again(anew, "while the service ran")
-            raise TopicCreatedAgainError(what) if self._may_lose else refused(what)
+            topics = created_again(anew, "while the service ran")
+            raise TopicCreatedAgainError(topics) if self._may_lose else refused(topics)
         if missing:
             raise TopicDeletedError(f"topic {', '.join(missing)} was deleted while the service ran")
 

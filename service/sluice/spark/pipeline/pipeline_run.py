@@ -39,7 +39,7 @@ from sluice.spark.pipeline.class_changes import ClassChanges
 from sluice.spark.pipeline.shared_session import SharedSession
 from sluice.spark.placement import Placement
 from sluice.spark.query import prepare, start
-from sluice.spark.watch import STOP, Ending, Kinds, Progress, StopRequest, WatchedQuery, watch
+from sluice.spark.query_watch import STOP, Ending, Kinds, Progress, StopRequest, WatchedQuery, watch
 from sluice.state import bucket_inspection
 from sluice.state.server.pool import VARIABLE as POOL_SOCKET
 from sluice.state.server.pool import end_query
@@ -177,8 +177,8 @@ class PipelineRun:
     def _shown(self, plan: Plan, *, local: bool) -> None:
         """Gives the page the function that inspects the state servers of this plan's query, which starts now.
 
-        `local`: whether the state servers are on this machine, and their pool has a socket with a name. Those of the
-        executors of a cluster cannot be inspected.
+        `local`: whether the state servers are on this machine, and their pool has a socket with a name. State servers
+        of executors of a cluster cannot be inspected.
         """
         inspect = partial(bucket_inspection.inspect, plan.server_name) if local else None
         self._page.stage(plan.pipeline.name).running(plan.buckets, plan.topic_partitions, inspect)
@@ -188,23 +188,11 @@ class PipelineRun:
         self._class_changes.look()
 
     def _watched(
-        self,
-        seen: Sequence[ProgressListener],
-        stop: StopRequest,
-        ending: Ending,
-        queries: Sequence[StreamingQuery],
+        self, seen: Sequence[ProgressListener], stop: StopRequest, ending: Ending, queries: Sequence[StreamingQuery]
     ) -> None:
         self._queries = queries
         watched, restarts = list(map(WatchedQuery, queries, seen)), restarts_of(self._pipeline)
-        watch(
-            watched,
-            stop,
-            self._member.health,
-            ending,
-            look=self._look,
-            wake=self._opened.wake,
-            restarts=restarts,
-        )
+        watch(watched, stop, self._member.health, ending, look=self._look, wake=self._opened.wake, restarts=restarts)
 
 
 def _log_topics(plans: Sequence[Plan]) -> None:
@@ -224,12 +212,12 @@ def run(
     opened: OpenLanes | None = None,
     observe: Observe = ignored,
 ) -> None:
-    """Runs the queries of these plans. After an error of the kinds `restarts_of`, it restarts them with what the topics
-    are then.
+    """Runs the queries of these plans. After an error of the kinds `restarts_of` it restarts them, with the topics as
+    they then are.
 
     `starting` is called with each plan before its query starts. `opened` gets the lanes of the queries, for the caller
-    to close after all queries have ended; `observe` gets the durations of the steps of batches. If a query
-    does not end before the restart, raises that error.
+    to close after all queries have ended; `observe` gets the durations of the steps of batches. If a query does not end
+    before the restart, raises the error that required it.
 
     At the end, waits for batches that have begun early as long as for queries that stop: the caller then releases the
     locks on the checkpoint.

@@ -28,7 +28,7 @@ from dataclasses import replace
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from sluice.batch.envelope import Packed
+from sluice.batch.packed_rows import Packed
 from sluice.batch.query_plan import Plan
 from sluice.checkpoint.checkpoint_folder import OccupiedError, locked, placed_stages
 from sluice.checkpoint.checkpoint_identity import Identity, folder_of
@@ -44,7 +44,7 @@ from sluice.processes import processors
 from sluice.spark.failures import require_java, stopped
 from sluice.spark.lanes.batch_lanes import OpenLanes
 from sluice.spark.query import check_topics, start
-from sluice.spark.watch import FINISH, IDLE, StopRequest, newest_batch
+from sluice.spark.query_watch import FINISH, IDLE, StopRequest, newest_batch
 from sluice.state.checkpoint_start import follow_ledger
 from sluice.state.server.pool import end_query
 

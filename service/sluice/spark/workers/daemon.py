@@ -19,7 +19,7 @@ MAX_WAIT_S = 60.0
 
 
 def forked_daemon(path: str) -> int:
-    """Has a daemon forked, and waits for its end. Returns the exit code."""
+    """Requests a daemon from the fork server and waits until the daemon ends. Returns its exit code."""
     question = {"arguments": sys.argv, "environment": dict(os.environ), "path": sys.path}
     with socket.socket(socket.AF_UNIX) as server:
         server.settimeout(MAX_WAIT_S)

@@ -18,8 +18,7 @@ All these processes end when the service or the daemon ends.
 
 The name of a query has two parts, "CHECKPOINT/START". The first request of a new start ends the state servers of
 earlier starts of the same checkpoint. `end_query` ends the servers of a query that will not start again. A request
-that a
-start sends after its end, from a task or a thread that goes on, is refused. An inspection (bucket_inspection.py)
+that a start sends after its end, from a task or a thread that goes on, is refused. An inspection (bucket_inspection.py)
 starts no state server, and does not count as a request.
 
 On a cluster a bucket may move to another executor. A state server that gets no request while other buckets of its query

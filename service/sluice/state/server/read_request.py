@@ -16,7 +16,7 @@ from contextlib import closing
 from typing import NamedTuple
 from zlib import crc32
 
-from sluice.batch.envelope import Packed
+from sluice.batch.packed_rows import Packed
 from sluice.batch.partition_router import joined, route_places
 from sluice.batch.query_plan import Plan
 from sluice.batch.spool import Spool

@@ -15,7 +15,7 @@ from contextlib import suppress
 
 from sluice.api import call_limit, class_loader
 from sluice.batch.commit import commit_part, split_parted
-from sluice.batch.envelope import COUNTS, Packed
+from sluice.batch.packed_rows import COUNTS, Packed
 from sluice.batch.query_plan import Plan
 from sluice.batch.spool import Spool, in_memory
 from sluice.checkpoint import checkpoint_folder
@@ -133,9 +133,9 @@ def _without_part(bucket: Bucket, batch: int, outputs: list[Packed]) -> list[Pac
     plan = bucket.plan
     if not plan.parted:
         return outputs
-    own, others = split_parted(plan, outputs)
-    report = commit_part(plan, bucket.number, batch, own)
-    return [*others, (COUNTS, report.to_json())] if own else others
+    parted, others = split_parted(plan, outputs)
+    report = commit_part(plan, bucket.number, batch, parted)
+    return [*others, (COUNTS, report.to_json())] if parted else others
 
 
 def _report(bucket: Bucket, fed: BucketResult) -> Report:

@@ -171,21 +171,21 @@ def require(changes: Changes, pipeline: Pipeline, *, accept: bool) -> None:
     for line in lines(changes):
         LOGGER.warning("%s", line)
     if changes.refused:
-        what = ", ".join(
+        changed = ", ".join(
             f"{change.name}: {change.reason}" for change in changes.all if change.word is StateOutcome.REFUSED
         )
         raise ChangedFileError(
             f"checkpoint {pipeline.checkpoint}: the pipeline file has changed since it was made, and the service "
-            f"cannot go on with it ({what}). Start with the pipeline file that it was made for. Or start anew, with "
+            f"cannot go on with it ({changed}). Start with the pipeline file that it was made for. Or start anew, with "
             "both --checkpoint ANOTHER_FOLDER and --reset-ledger: outputs of records that are read again are then "
             "written again",
             checkpoint_identity.folder_of(pipeline),
         )
-    what = ", ".join(f"{change.name} {change.word}" for change in changes.all if change.loses)
+    changed = ", ".join(f"{change.name} {change.word}" for change in changes.all if change.loses)
     raise ChangedFileError(
         f"checkpoint {pipeline.checkpoint}: the pipeline file has changed since it was made, and state would be lost "
-        f"({what}). To go on without this state, start with --accept. Or start with the pipeline file that it was made "
-        "for",
+        f"({changed}). To go on without this state, start with --accept. Or start with the pipeline file that it was "
+        "made for",
         checkpoint_identity.folder_of(pipeline),
     )
 
@@ -232,8 +232,8 @@ def _of_waiting(old: Pipeline, new: Pipeline, identity: Identity) -> Iterator[Ch
             identity.buckets > 1 and spread_by(old) != spread_by(new)
         )
         if inputs[0] != inputs[1] or moved:
-            what = "the inputs have changed" if inputs[0] != inputs[1] else "tuples go to other buckets"
-            reason = f"{what}, and records wait for those of other topic partitions (merge: timestamp)"
+            cause = "the inputs have changed" if inputs[0] != inputs[1] else "tuples go to other buckets"
+            reason = f"{cause}, and records wait for those of other topic partitions (merge: timestamp)"
             yield Change("merge", StateOutcome.REFUSED, reason)
 
 

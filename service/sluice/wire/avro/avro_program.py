@@ -197,8 +197,8 @@ class Compiler:
 
     def program(self) -> Program:
         self.kept = kept = tuple(self._slot(type_, in_items=False) for _, type_ in self.schema)
-        given = [(name, member.path if (member := self.members.get(name)) else None) for name, _ in self.schema]
-        tree = PathTree.of([steps_in(self.writer, name, path) for name, path in given])
+        paths = [(name, member.path if (member := self.members.get(name)) else None) for name, _ in self.schema]
+        tree = PathTree.of([steps_in(self.writer, name, path) for name, path in paths])
         self._read(self.writer.root, self.reader.root if self.reader else None, tree)
         self._emit(Op.END)
         self._subroutines()
@@ -399,13 +399,13 @@ class Compiler:
     # ---- reading a value ----
 
     def _take(self, node: Node, meant: Node | None, type_: Type, slot: Slot, attribute: int, *, top: bool) -> None:
-        avro, own = (self.writer, node) if self.reader is None or meant is None else (self.reader, meant)
-        if is_of_branches(avro, own, type_):
+        avro, read_node = (self.writer, node) if self.reader is None or meant is None else (self.reader, meant)
+        if is_of_branches(avro, read_node, type_):
             self._branches(node, meant, type_, slot, attribute, top=top)
         elif type_.present == JSON and any(branch.type != "string" for branch in self.writer.values(node)):
             self._document(node, type_, slot, attribute, top=top)
         else:
-            branches = None if avro is self.writer else avro.branches(own)
+            branches = None if avro is self.writer else avro.branches(read_node)
             for branch in self._cases(node):
                 self._value(branch, branches, type_, slot, attribute, top=top)
 
@@ -521,7 +521,7 @@ class Compiler:
     def _close(self, slot: Slot) -> None:
         """Emits the end of a list or map: the number of items is that of the first buffer that has one entry of each.
 
-        The items of a list of structs without a buffer of their own have those of their members.
+        The items of a list of structs have no buffer of their own, so the buffers of their members count.
         """
         self._emit(Op.CLOSE, slot.buffer, next(slot.inner[0].every()))
 
@@ -618,8 +618,8 @@ class Compiler:
                 self._constant(item, part, inner)
         elif type_.parts:
             for item in value if len(type_.parts) > 1 else ((item,) for item in value):
-                for part, inner, given in zip(type_.parts, slot.inner, item, strict=True):
-                    self._constant(given, part, inner)
+                for part, inner, inner_value in zip(type_.parts, slot.inner, item, strict=True):
+                    self._constant(inner_value, part, inner)
             self._close(slot)
         else:
             self._emit(Op.CONSTANT, slot.buffer, self._known(b64decode(value) if type_ == BYTES else value))

@@ -24,7 +24,7 @@ from sluice.wire.avro.avro_json import AvroJsonError, json_text, scaled_text, va
 from sluice.wire.avro.avro_program import TEXTS, VARIABLE, Compiler, Fault, Program, Slot
 from sluice.wire.avro.avro_scan import STACK, Buffers, Scratch, scan
 from sluice.wire.dead_letter_record import Reason, reason
-from sluice.wire.decoded import Decoded, bytes_of, record_batch
+from sluice.wire.decoded_records import Decoded, bytes_of, record_batch
 from sluice.wire.gathered_texts import Texts
 
 FAULTS = {
@@ -191,7 +191,7 @@ def _json_texts(texts: pa.StringArray) -> pa.Array:
 
 
 def _documents(contents: pa.BinaryArray, places: np.ndarray, avro: Avro) -> pa.Array:
-    """The JSON of values, null for those that have none. A negative place is that of a default, which is a text."""
+    """The JSON of values, null for each that has none. A negative place refers to a default, which is a text."""
     texts = [
         _document(avro, content) if place >= 0 else content.decode()
         for content, place in zip(contents.to_pylist(), places.tolist(), strict=True)

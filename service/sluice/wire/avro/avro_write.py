@@ -31,7 +31,7 @@ from sluice.model.avro_schema import (
 )
 from sluice.model.members import NO_MEMBERS, Members, PathTree
 from sluice.model.types import MapType, Schema, StructType, Type
-from sluice.wire.refusals import Mask, either, of_items, of_present, refusals, texts_outside
+from sluice.wire.unwritable_tuples import Mask, either, of_items, of_present, refusals, texts_outside
 from sluice.wire.varints import grouped, of_size, zigzags
 
 
@@ -48,8 +48,8 @@ class Writer:
     @classmethod
     def of(cls, schema: Schema, text: str, members: Members = NO_MEMBERS) -> Writer:
         avro = parse(text)
-        given = [(name, member.path if (member := members.get(name)) else None) for name, _ in schema]
-        tree = PathTree.of([steps_in(avro, name, path) for name, path in given])
+        paths = [(name, member.path if (member := members.get(name)) else None) for name, _ in schema]
+        tree = PathTree.of([steps_in(avro, name, path) for name, path in paths])
         return cls(avro, schema, tuple(_parts(avro, avro.root, tree)))
 
     def write(self, tuples: pa.RecordBatch) -> pa.BinaryArray:
@@ -106,8 +106,8 @@ def _plain_default(avro: Avro, node: Node, value: Any) -> bytes:  # noqa: ANN401
         case "null":
             return b""
         case "record":
-            given = {field.name: value.get(field.name, field.default) for field in node.fields}
-            return b"".join(default(avro, field.node, given[field.name]) for field in node.fields)
+            values = {field.name: value.get(field.name, field.default) for field in node.fields}
+            return b"".join(default(avro, field.node, values[field.name]) for field in node.fields)
         case "array":
             items = [default(avro, node.inner[0], item) for item in value]
             return _block(items)
@@ -169,11 +169,11 @@ def _values(column: pa.Array, type_: Type, node: Node, avro: Avro) -> pa.BinaryA
 
 def _of_branches(column: pa.StructArray, type_: Type, node: Node, avro: Avro) -> pa.BinaryArray:
     """The branch of the member that is there, or null if there is none (AV5)."""
-    own, branches = branches_by_name(avro, node), avro.branches(node)
+    by_name, branches = branches_by_name(avro, node), avro.branches(node)
     pieces = []
     for name, inner in members_of(type_):
-        member, number = column.field(name), next(n for n, branch in enumerate(branches) if branch is own[name])
-        written = _pieces(member.drop_null(), inner.present, own[name], avro)
+        member, number = column.field(name), next(n for n, branch in enumerate(branches) if branch is by_name[name])
+        written = _pieces(member.drop_null(), inner.present, by_name[name], avro)
         prefix = [pa.scalar(_varint(number), pa.binary())] if len(branches) > 1 else []
         pieces.append(spread(_joined(*prefix, written), member.is_valid()))
     null = [number for number, branch in enumerate(branches) if branch.type == "null"]
@@ -199,9 +199,9 @@ def _unwritten(column: pa.Array, type_: Type, node: Node, avro: Avro) -> Mask:  
     if type_.optional:
         return of_present(column, lambda present: _unwritten(present, type_.present, node, avro))
     if is_of_branches(avro, node, type_):
-        own, members = branches_by_name(avro, node), members_of(type_)
-        inside = [_unwritten(column.field(name), inner, own[name], avro) for name, inner in members]
-        return either([_not_one(column, type_, nullable=len(own) < len(avro.branches(node))), *inside])
+        by_name, members = branches_by_name(avro, node), members_of(type_)
+        inside = [_unwritten(column.field(name), inner, by_name[name], avro) for name, inner in members]
+        return either([_not_one(column, type_, nullable=len(by_name) < len(avro.branches(node))), *inside])
     _, written = branch_for(avro, node, type_)
     if isinstance(type_, StructType):
         own_types, fields = dict(type_.members), written.fields

@@ -24,7 +24,7 @@ from sluice.wire.change_events.byte_spans import cut
 from sluice.wire.change_events.event_parts import BAD, EventParts, checked, unwritten
 from sluice.wire.confluent import MAGIC, PREFIX, Confluent, no_prefix, prefixes_of
 from sluice.wire.dead_letter_record import Reason, reason
-from sluice.wire.decoded import bytes_of
+from sluice.wire.decoded_records import bytes_of
 from sluice.wire.formats.format_contract import Codec, Part
 from sluice.wire.schema_registry import Registry, UnknownSchemaError, registry
 
@@ -85,8 +85,8 @@ def parts(values: pa.BinaryArray, finder: Reader, skipped: int) -> EventParts:
     good = faults[0] == 0
     first, last = np.full((2, len(MEMBERS), len(values)), NOWHERE, np.int64)
     for number in range(len(MEMBERS)):
-        own = slice(to.base[number], to.base[number] + to.filled[number])
-        first[number, good], last[number, good] = to.words[own], to.ends[own]
+        of_part = slice(to.base[number], to.base[number] + to.filled[number])
+        first[number, good], last[number, good] = to.words[of_part], to.ends[of_part]
     bad = {row: finder.why(*faults[:, row]) for row in np.flatnonzero(~good).tolist()}
     operation = _operations(data, first[0], last[0], good, bad)
     of_row, each = np.where(operation == Operation.DELETE, 1, 2), np.arange(len(values))

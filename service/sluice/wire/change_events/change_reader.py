@@ -18,7 +18,7 @@ from sluice.model.types import INT64, TIMESTAMP, Schema
 from sluice.time_units import MAX_TIME
 from sluice.wire.change_events.event_parts import EventParts, Opener, unwritten, upserts
 from sluice.wire.dead_letter_record import Reason, reason
-from sluice.wire.decoded import Decoded, record_batch
+from sluice.wire.decoded_records import Decoded, record_batch
 from sluice.wire.formats.format_contract import Codec, Part
 from sluice.wire.formats.format_table import FORMATS, codec
 from sluice.wire.formats.pair_lists import as_lists, with_maps
@@ -37,7 +37,7 @@ class Effect(IntEnum):
 
 
 def effects(stream: Stream) -> np.ndarray:
-    """By operation: its effect (EN4, EN8, EN9). The last entry is that of BAD."""
+    """By operation: its effect (EN4, EN8, EN9). The last entry is for BAD."""
     envelope = stream.envelope
     of_deletes = Effect.DELETION if stream.table else Effect.TUPLE if envelope and envelope.deletes else Effect.SKIPPED
     table = {
@@ -190,13 +190,13 @@ def _beside(stream: Stream, form: EventForm) -> Iterator[BesideRow]:
     types = dict(stream.schema)
     for part in ("event", "source"):
         of_source = part == "source"
-        own = [name for name, member in members.items() if member != OP and member.startswith(SOURCE) == of_source]
-        if own:
-            schema = tuple((name, types[name]) for name in own)
-            units = [unit_of(members[name]) if types[name] == TIMESTAMP else None for name in own]
+        names = [name for name, member in members.items() if member != OP and member.startswith(SOURCE) == of_source]
+        if names:
+            schema = tuple((name, types[name]) for name in names)
+            units = [unit_of(members[name]) if types[name] == TIMESTAMP else None for name in names]
             read = tuple(
                 (members[name].removeprefix(SOURCE), INT64 if unit else types[name])
-                for name, unit in zip(own, units, strict=True)
+                for name, unit in zip(names, units, strict=True)
             )
             inner = form.beside(read, part)
             yield BesideRow(schema, Codec(partial(_decoded, inner, schema, units), unwritten), part)

@@ -46,7 +46,7 @@ class EventParts:
         return EventParts(self.operation[kept], row, event, source, {})
 
     def with_rows(self, rows: np.ndarray, by: EventParts) -> EventParts:
-        """The parts, with those of these rows from `by`. The rows are in order."""
+        """The parts; in these rows the parts of `by`. The rows are in order."""
         operation = self.operation.copy()
         operation[rows] = by.operation
         taken = np.arange(len(operation))

@@ -20,7 +20,7 @@ from sluice.model.envelopes.change_events import EXISTS, LETTERS, Operation
 from sluice.wire.change_events.byte_spans import cut, replaced
 from sluice.wire.change_events.event_parts import BAD, FLAT, NO_ROW_AFTER, EventParts, checked
 from sluice.wire.dead_letter_record import Reason, reason
-from sluice.wire.decoded import bytes_of
+from sluice.wire.decoded_records import bytes_of
 from sluice.wire.json import json_grammar as grammar
 from sluice.wire.json.json_codec import Unusable, document_of
 from sluice.wire.json.json_grammar import CLOSE_OBJECT, COMMA, NO, OPEN_OBJECT, QUOTE, SMALL_N
@@ -141,7 +141,7 @@ class Event(NamedTuple):
 
 
 def _with_exact(event_parts: EventParts, values: pa.BinaryArray, rows: np.ndarray) -> EventParts:
-    """The parts, with those of these rows as Python reads them."""
+    """The parts; in these rows as Python reads them."""
     events = [exact(value) for value in values.take(pa.array(rows)).to_pylist()]
     bad = dict(event_parts.bad) | {
         row: event.why for row, event in zip(rows.tolist(), events, strict=True) if event.why

@@ -15,7 +15,6 @@ from typing import Annotated, Any
 
 from pydantic import Discriminator, Field, Tag
 
-from sluice.extras import EXIT_CODE, install
 from sluice.files import read_file
 from sluice.model.avro_schema import (
     Avro,
@@ -31,6 +30,7 @@ from sluice.model.errors import SluiceError
 from sluice.model.members import paths_of
 from sluice.model.spec import FormatOptions
 from sluice.model.types import Schema
+from sluice.package_extras import EXIT_CODE, install
 from sluice.wire.formats.format_contract import Codec, Finder, Format, FormatKey, Part
 
 SCHEMA, WRITER_SCHEMA = "avro_schema", "avro_writer_schema"
@@ -62,8 +62,8 @@ WRITER_KEY = FormatKey(
 
 @dataclass(frozen=True, slots=True)
 class AvroOptions(FormatOptions):
-    """Avro schemas as JSON text: that of the stream, and that with which its records were written, if it is another
-    one.
+    """Avro schemas as JSON text: the schema of the stream and, if it is another one, the schema with which its records
+    were written.
     """
 
     avro_schema: str | None = None
@@ -151,8 +151,8 @@ class AvroFormat(ConfluentFormat):
         from sluice.wire.avro.avro_write import Writer  # noqa: PLC0415
 
         text, written = str(part.options.avro_schema), part.options.avro_writer_schema
-        own = parse(text)
-        theirs, meant = (parse(written), own) if written else (own, None)
+        schema = parse(text)
+        theirs, meant = (parse(written), schema) if written else (schema, None)
         reader = Reader.of(part.schema, theirs, meant, part.defaults, part.members)
         writer = cache(lambda: Writer.of(part.schema, text, part.members))
         return Codec(reader.read, lambda tuples: writer().write(tuples), lambda tuples: writer().refused(tuples))
@@ -200,8 +200,8 @@ def _check_fields(avro: Avro, writer: Avro, part: Part, finder: Finder) -> None:
             finder.problem(SCHEMA, f"a schema with {error} (attribute {name})")
     lacking = missing(avro, paths_of(part.schema, part.members)) if part.written else []
     if apart := [name for name in lacking if name in part.elsewhere]:
-        what = "no field for an attribute that is in the key or in a header, unless it has a default"
-        finder.problem(SCHEMA, f"{what} ({', '.join(apart)})")
+        expected = "no field for an attribute that is in the key or in a header, unless it has a default"
+        finder.problem(SCHEMA, f"{expected} ({', '.join(apart)})")
     elif lacking:
         finder.problem(SCHEMA, f"a default for each field that no attribute has ({', '.join(lacking)})")
 

@@ -28,7 +28,7 @@ from sluice.model.types import Schema
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from sluice.wire.decoded import Decoded
+    from sluice.wire.decoded_records import Decoded
 
 
 class Codec(NamedTuple):

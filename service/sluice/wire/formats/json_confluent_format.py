@@ -16,14 +16,7 @@ from sluice.wire.formats.avro_format import FILE, INLINE, NoRegistryClientError
 from sluice.wire.formats.format_contract import Codec, Finder, FormatKey, Part
 from sluice.wire.formats.json_format import JsonFormat, JsonOptions, json_options
 from sluice.wire.json.json_contract import JsonForm
-from sluice.wire.json.json_schema import (
-    JsonSchemaError,
-    attributes_of,
-    check_writing,
-    missing,
-    parse,
-    schema_of,
-)
+from sluice.wire.json.json_schema import JsonSchemaError, attributes_of, check_writing, missing, parse, schema_of
 from sluice.wire.json.json_types import json_form
 
 SCHEMA = "json_schema"
@@ -35,7 +28,7 @@ JsonSchema = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class JsonSchemaOptions(JsonOptions):
-    """The options of JSON, and a JSON Schema as text: records that are read follow it, and it is that of an output."""
+    """The options of JSON, and a JSON Schema as text: records that are read follow it, and an output declares it."""
 
     json_schema: str | None = None
 
@@ -70,8 +63,8 @@ class JsonConfluentFormat(JsonFormat):
         except OSError as error:
             finder.problem(SCHEMA, f"a file that can be read ({error.strerror})", str(finder.folder / given[SCHEMA]))
         except (JsonSchemaError, UnicodeDecodeError) as error:
-            what = str(error) if isinstance(error, JsonSchemaError) else "a text in UTF-8"
-            finder.problem(SCHEMA, what, str(finder.folder / given[SCHEMA]))
+            expected = str(error) if isinstance(error, JsonSchemaError) else "a text in UTF-8"
+            finder.problem(SCHEMA, expected, str(finder.folder / given[SCHEMA]))
         return JsonSchemaOptions(**of_json)
 
     def attributes(self, options: JsonSchemaOptions, finder: Finder) -> Schema | None:

@@ -60,7 +60,7 @@ class JsonFormat(Format):
     coerces = True
 
     def options(self, given: Mapping[str, Any], finder: Finder) -> FormatOptions:
-        """The options of a stream that sets none are those of any format."""
+        """A stream without options has the options of any format."""
         options = JsonOptions(**json_options(given))
         return FormatOptions() if options == JsonOptions() else options
 

@@ -26,8 +26,8 @@ class PairsError(ValueError):
 def pairs_of(part: Part) -> Mapping[str, Pairs]:
     """By attribute: where a list has the keys and values of its map."""
     maps = {name for name, type_ in part.schema if isinstance(type_.present, MapType)}
-    own = {name: member.spelling.pairs for name, member in part.members.items() if name in maps}
-    return {name: pairs for name, pairs in own.items() if pairs is not None}
+    of_members = {name: member.spelling.pairs for name, member in part.members.items() if name in maps}
+    return {name: pairs for name, pairs in of_members.items() if pairs is not None}
 
 
 def as_lists(part: Part) -> Part:

@@ -39,8 +39,8 @@ class RawFormat(TextFormat):
         if len(part.schema) != 1:
             super().check(part, finder)
         elif part.written or part.schema[0][1] != STRING:
-            what = "another format, as raw is for reading an attribute of the type string"
-            finder.problem("format", what, part.coding.format)
+            expected = "another format, as raw is for reading an attribute of the type string"
+            finder.problem("format", expected, part.coding.format)
 
     def codec(self, part: Part) -> Codec:
         from sluice.wire import plain_values  # noqa: PLC0415 - it imports pyarrow

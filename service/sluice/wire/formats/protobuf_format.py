@@ -130,12 +130,12 @@ class ProtobufConfluentFormat(Format):
         except ModuleNotFoundError as error:
             raise NoRegistryClientError.of(error) from None
 
-        given = part.options
-        files = given.files or ((f"{part.subject}.proto", _generated(part)),)
-        message = given.message if given.files else message_name(part.subject)
+        options = part.options
+        files = options.files or ((f"{part.subject}.proto", _generated(part)),)
+        message = options.message if options.files else message_name(part.subject)
         both = ProtobufConfluent(
-            part.schema, registry(part.registry), part.subject, files, message, part.defaults, given.message,
-            reads_by=bool(given.files), members=part.members,
+            part.schema, registry(part.registry), part.subject, files, message, part.defaults, options.message,
+            reads_by=bool(options.files), members=part.members,
         )  # fmt: skip
         return Codec(both.decode, both.encode, both.refused)
 
@@ -180,7 +180,7 @@ def _generated(part: Part) -> str:
 
 
 def _proto(path: str, finder: Finder) -> tuple[Source, ...]:
-    """The file at this path and the files that it imports, each behind those that it needs itself."""
+    """The file at this path and the files that it imports, each behind the files that it needs itself."""
     main = finder.folder / path
     sources: dict[str, str] = {}
     _import(main.name, main, [finder.folder, *main.parents], sources)

@@ -1,4 +1,4 @@
-"""Decodes those rows of a batch of JSON values that the compiled scanner accepts, as columns."""
+"""Decodes the rows of a batch of JSON values that the compiled scanner accepts, as columns."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sluice.columns.arrow_types import array_of, arrow_schema, arrow_type
 from sluice.columns.kernel import kernel
 from sluice.model.members import NO_MEMBERS, Member, Members, PathTree, paths_of, spelling_of
 from sluice.model.types import JSON, TIMESTAMP, Schema
-from sluice.wire.decoded import bytes_of, merged, record_batch
+from sluice.wire.decoded_records import bytes_of, merged, record_batch
 from sluice.wire.json import json_contract, time_patterns
 from sluice.wire.json.json_contract import JsonForm
 from sluice.wire.json.json_grammar import NO, OPEN_LIST, OPEN_OBJECT
@@ -42,9 +42,9 @@ def _plan(schema: Schema, members: tuple[tuple[str, Member], ...], defaults: fro
     """The plan of the scanner; None if it does not support the schema. `defaults`: the attributes that have a default,
     which only the exact decoder sets.
     """
-    given = dict(members)
-    forms = [json_form(type_, spelling_of(name, given)) for name, type_ in schema]
-    paths = paths_of(schema, given)
+    by_name = dict(members)
+    forms = [json_form(type_, spelling_of(name, by_name)) for name, type_ in schema]
+    paths = paths_of(schema, by_name)
     root = PathTree.of(paths)
     whole = root.is_list or root.attributes
     if whole or any(form.scanned is None for form in forms) or not all(map(_apart, root.nodes())):
@@ -122,7 +122,7 @@ def decode_scannable(
 def _values(
     form: JsonForm, data: np.ndarray, first: np.ndarray, last: np.ndarray, null: np.ndarray | None
 ) -> tuple[pa.Array, np.ndarray]:
-    """The values of an attribute whose texts are in these spans: of those of its type, and which texts are.
+    """The values of an attribute whose texts are in these spans, and which of the texts are values of its type.
 
     Most values are read together, the others one by one.
     """

@@ -17,7 +17,7 @@ from sluice.columns.arrow_types import array_of, arrow_schema
 from sluice.model.members import NO_MEMBERS, Members, Steps, part_of, path_of, place, spelling_of, text_of
 from sluice.model.types import Schema
 from sluice.wire.dead_letter_record import Reason, reason
-from sluice.wire.decoded import Decoded, in_order, record_batch
+from sluice.wire.decoded_records import Decoded, in_order, record_batch
 from sluice.wire.json.json_batch import decode_scannable, scannable
 from sluice.wire.json.json_contract import JsonForm, fault_inside
 from sluice.wire.json.json_types import json_form
@@ -31,10 +31,7 @@ class Unusable(ValueError):  # noqa: N818
 
 
 def decode(
-    values: pa.BinaryArray,
-    schema: Schema,
-    defaults: Mapping[str, Any] = NO_DEFAULTS,
-    members: Members = NO_MEMBERS,
+    values: pa.BinaryArray, schema: Schema, defaults: Mapping[str, Any] = NO_DEFAULTS, members: Members = NO_MEMBERS
 ) -> Decoded:
     """The tuples in these values. `defaults` has the values for attributes that are missing or null.
 
@@ -63,10 +60,7 @@ class Wanted(NamedTuple):
 
 
 def decode_exactly(
-    values: pa.BinaryArray,
-    schema: Schema,
-    defaults: Mapping[str, Any] = NO_DEFAULTS,
-    members: Members = NO_MEMBERS,
+    values: pa.BinaryArray, schema: Schema, defaults: Mapping[str, Any] = NO_DEFAULTS, members: Members = NO_MEMBERS
 ) -> Decoded:
     """Decodes each value on its own, through Python objects. `decode` must give the same results as this function."""
     attributes = [
@@ -160,8 +154,8 @@ def _instead(document: Any, wanted: Wanted, steps: int) -> str:  # noqa: ANN401
     value, _ = at_path(document, path)
     if not path or type(value) is dict:
         return "nothing"
-    got = f"a list of {len(value)}" if type(value) is list else shown(value)
-    return f"{got} at {text_of((*wanted.part, *path))}"
+    shown_value = f"a list of {len(value)}" if type(value) is list else shown(value)
+    return f"{shown_value} at {text_of((*wanted.part, *path))}"
 
 
 def _columns(tuples: list[list[Any]], schema: Schema) -> pa.RecordBatch:

@@ -15,7 +15,7 @@ import pyarrow as pa
 from sluice.model.errors import cut
 from sluice.wire.confluent import PREFIX, Framed, frame
 from sluice.wire.dead_letter_record import Reason, reason
-from sluice.wire.decoded import Decoded, in_order
+from sluice.wire.decoded_records import Decoded, in_order
 from sluice.wire.formats.format_contract import Codec
 from sluice.wire.json.json_schema import JsonSchemaError, check_comparisons, parse
 from sluice.wire.schema_registry import JSON, Sources, UnknownSchemaError
@@ -76,7 +76,7 @@ def _problem(accepts: jsonschema_rs.Validator, value: bytes) -> str | None:
 
 
 def validator(sources: Sources) -> jsonschema_rs.Validator:
-    """The validator of the last schema; the others are those that it refers to. It requests nothing from the network.
+    """The validator of the last schema, which refers to the others. It requests nothing from the network.
 
     Raises JsonSchemaError.
     """

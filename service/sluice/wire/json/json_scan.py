@@ -24,17 +24,7 @@ from sluice.wire.json.json_contract import (
     SCANNED_STRING,
     SCANNED_VALUE,
 )
-from sluice.wire.json.json_grammar import (
-    COMMA,
-    MINUS,
-    NO,
-    OPEN_LIST,
-    OPEN_OBJECT,
-    QUOTE,
-    SMALL_N,
-    SMALL_T,
-    ZERO,
-)
+from sluice.wire.json.json_grammar import COMMA, MINUS, NO, OPEN_LIST, OPEN_OBJECT, QUOTE, SMALL_N, SMALL_T, ZERO
 from sluice.wire.json.json_numbers import integer, moment, seconds, units
 
 NINE = ord("9")

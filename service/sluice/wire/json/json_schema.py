@@ -171,7 +171,7 @@ def _properties(schema: Any) -> Mapping[str, Any]:  # noqa: ANN401
 
 
 def _branches(schema: Any, part: Any, depth: int = 0) -> Iterator[Mapping[str, Any]]:  # noqa: ANN401
-    """The schemas of which a value follows one: those of `oneOf`, `anyOf` and of a list of types."""
+    """The schemas of `oneOf`, `anyOf` or a list of types, of which a value follows one."""
     if depth > MAX_DEPTH or not isinstance(part, dict):
         return
     inner = part.get("oneOf") or part.get("anyOf")

@@ -14,17 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sluice.columns.column_forms import type_of
-from sluice.model.members import (
-    NO_MEMBERS,
-    STRICT,
-    Member,
-    Members,
-    PathTree,
-    Spelling,
-    Steps,
-    path_of,
-    spelling_of,
-)
+from sluice.model.members import NO_MEMBERS, STRICT, Member, Members, PathTree, Spelling, Steps, path_of, spelling_of
 from sluice.wire.json.json_contract import BARE
 from sluice.wire.json.json_types import json_form
 from sluice.wire.json.json_values import finite_or_word
@@ -72,8 +62,7 @@ def _bare(
     texts = [
         orjson.dumps(
             _document(
-                {name: _numbers(value) if name in bare else finite_or_word(value) for name, value in row.items()},
-                paths,
+                {name: _numbers(value) if name in bare else finite_or_word(value) for name, value in row.items()}, paths
             )
         )
         for row in frame.to_dicts()
@@ -190,7 +179,7 @@ def _at(node: PathTree, tuples: pa.RecordBatch, members: Members, *, omit: bool)
 
 
 def _object(names: Sequence[str], texts: Sequence[pa.StringArray]) -> pa.StringArray:
-    """The object with these members in each row, without those whose text is null."""
+    """The object with these members in each row, without members whose text is null."""
     pieces: list[pa.Array | str] = []
     for name, column in zip(names, texts, strict=True):
         opening = f",{orjson.dumps(name).decode()}:"

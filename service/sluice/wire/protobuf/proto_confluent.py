@@ -20,7 +20,7 @@ from sluice.model.protobuf.proto_file import ProtobufError
 from sluice.model.protobuf.proto_schema import Protobuf, Source, parse
 from sluice.wire.confluent import PREFIX, Framed, frame
 from sluice.wire.dead_letter_record import Reason, reason
-from sluice.wire.decoded import Decoded, bytes_of, in_order, nothing
+from sluice.wire.decoded_records import Decoded, bytes_of, in_order, nothing
 from sluice.wire.protobuf.proto_read import Reader
 from sluice.wire.protobuf.proto_write import Writer
 from sluice.wire.schema_registry import PROTOBUF, UnknownSchemaError

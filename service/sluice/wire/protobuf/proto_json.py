@@ -81,16 +81,16 @@ def _any(proto: Protobuf, members: dict[str, Any], content: bytes, depth: int) -
 def _members(proto: Protobuf, message: ProtoMessage, content: bytes, depth: int) -> dict[str, Any]:
     """The fields that are set, in the order in which they were set last."""
     known = {field.number: field for field in message.fields}
-    given: dict[str, list[Value]] = {}
+    of_members: dict[str, list[Value]] = {}
     for number, value in fields(content):
         if (field := known.get(number)) is not None:
-            values = given.pop(field.name, [])
+            values = of_members.pop(field.name, [])
             for other in message.fields:
                 if field.oneof and other.oneof == field.oneof:
-                    given.pop(other.name, None)
-            given[field.name] = [*values, value]
+                    of_members.pop(other.name, None)
+            of_members[field.name] = [*values, value]
     named = {field.name: field for field in message.fields}
-    return {name: _field(proto, named[name], values, depth) for name, values in given.items()}
+    return {name: _field(proto, named[name], values, depth) for name, values in of_members.items()}
 
 
 def _field(proto: Protobuf, field: ProtoField, values: list[Value], depth: int) -> Any:  # noqa: ANN401 - JSON
@@ -224,8 +224,8 @@ def scaled_text(content: bytes) -> str:
 
     Raises ProtobufError.
     """
-    given = dict(fields(content))
-    scale = _signed(scale, 32) if isinstance(scale := given.get(3, 0), int) else MAX_SCALE + 1
+    by_number = dict(fields(content))
+    scale = _signed(scale, 32) if isinstance(scale := by_number.get(3, 0), int) else MAX_SCALE + 1
     if abs(scale) > MAX_SCALE:
         raise ProtobufError(f"a scale of at most {MAX_SCALE}")
-    return f"{int.from_bytes(_bytes(given.get(1, b'')), 'big', signed=True)}e{-scale}"
+    return f"{int.from_bytes(_bytes(by_number.get(1, b'')), 'big', signed=True)}e{-scale}"

@@ -165,7 +165,8 @@ class Struct(NamedTuple):
 
 
 class Picked(NamedTuple):
-    """One value of the items of a list or of the entries of a map, for each row: that at an index, or that of a key.
+    """One value of the items of a list or of the entries of a map, for each row: the item at an index, or the value of
+    a key.
 
     slot, table  those of the list or map
     type         the type of the value, which is optional

@@ -22,7 +22,7 @@ from sluice.model.protobuf.proto_schema import Protobuf, ProtoEnum, ProtoMessage
 from sluice.model.types import Float64Type, JsonType, Schema, StringType, Type
 from sluice.time_units import SECOND
 from sluice.wire.dead_letter_record import Reason, reason
-from sluice.wire.decoded import Decoded, bytes_of, nothing, record_batch
+from sluice.wire.decoded_records import Decoded, bytes_of, nothing, record_batch
 from sluice.wire.gathered_texts import Texts
 from sluice.wire.protobuf.proto_json import json_text, scaled_text
 from sluice.wire.protobuf.proto_program import (
@@ -109,8 +109,8 @@ class Reader:
         if shape is None:
             return array_of([self.defaults.get(name)] * int(columns.to.filled[0]), type_)
         column = columns.column(shape, type_, 0)
-        for row, got in columns.wrong.items():
-            wrong.setdefault(row, reason(Reason.WRONG_TYPE, f"{name}: expected {type_}, got {got}"))
+        for row, message in columns.wrong.items():
+            wrong.setdefault(row, reason(Reason.WRONG_TYPE, f"{name}: expected {type_}, got {message}"))
         columns.wrong.clear()
         return self._present(number, column, wrong) if isinstance(shape, Picked) else column
 
@@ -258,38 +258,41 @@ class _Columns:
         rows = self._records(table)
         for row in np.flatnonzero(present & self._is_read(table) & values.is_null().to_numpy(zero_copy_only=False)):
             text = texts[row]
-            got = "a damaged message" if text is None else orjson.dumps(text[:SHOWN]).decode()
-            self.wrong.setdefault(int(rows[row]), got)
+            shown_text = "a damaged message" if text is None else orjson.dumps(text[:SHOWN]).decode()
+            self.wrong.setdefault(int(rows[row]), shown_text)
         filled = pc.coalesce(values, form(type_).constant(type_.empty)).cast(form(type_).arrow)
         return pc.if_else(pa.array(present), filled, pa.scalar(None, filled.type)) if leaf.type.optional else filled
 
     def _is_read(self, table: int) -> np.ndarray:
         """Of which rows of a table values are read."""
-        own = self.picked.get(table, np.ones(int(self.to.filled[table]), np.bool_))
-        return own if table == 0 else own & self._each_of(table, self._is_read)
+        is_picked = self.picked.get(table, np.ones(int(self.to.filled[table]), np.bool_))
+        return is_picked if table == 0 else is_picked & self._each_of(table, self._is_read)
 
     def _digits(self, leaf: Leaf, words: np.ndarray, ends: np.ndarray) -> list[str | None]:
-        """The texts of numbers, None for those that cannot be read."""
+        """The texts of numbers, None for each that cannot be read."""
         kind = kind_of(self.proto, leaf.field)
         if kind == "string":
             return self.texts.cut(words, ends, pa.string()).to_pylist()  # type: ignore[no-any-return]
-        given = ends < 0  # the text of a default
-        texts = self.texts.cut(np.where(given, words, 0), np.where(given, ends, 0), pa.string()).to_pylist()
+        is_default = ends < 0  # the text of a default
+        texts = self.texts.cut(np.where(is_default, words, 0), np.where(is_default, ends, 0), pa.string()).to_pylist()
         if kind != SCALED:
             numbers = map(str, words.tolist())
-            return [text if other else number for text, other, number in zip(texts, given, numbers, strict=True)]
-        contents = self.texts.cut(np.where(given, 0, words), np.where(given, 0, ends), pa.binary()).to_pylist()
+            return [text if other else number for text, other, number in zip(texts, is_default, numbers, strict=True)]
+        contents = self.texts.cut(
+            np.where(is_default, 0, words), np.where(is_default, 0, ends), pa.binary()
+        ).to_pylist()
         return [
             text if other else _read(scaled_text, content)
-            for text, other, content in zip(texts, given, contents, strict=True)
+            for text, other, content in zip(texts, is_default, contents, strict=True)
         ]
 
     def _documents(self, leaf: Leaf, words: np.ndarray, ends: np.ndarray) -> list[str | None]:
-        """The JSON of messages, None for those that cannot be read."""
-        given, contents = ends < 0, self.texts.cut(words, ends, pa.binary()).to_pylist()
+        """The JSON of messages, None for each that cannot be read."""
+        is_default, contents = ends < 0, self.texts.cut(words, ends, pa.binary()).to_pylist()
         read = partial(json_text, self.proto, leaf.field)
         return [
-            content.decode() if other else _read(read, content) for other, content in zip(given, contents, strict=True)
+            content.decode() if other else _read(read, content)
+            for other, content in zip(is_default, contents, strict=True)
         ]
 
     def _records(self, table: int) -> np.ndarray:

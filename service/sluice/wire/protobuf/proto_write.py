@@ -21,7 +21,7 @@ from sluice.model.protobuf.proto_schema import FIXED, Protobuf, ProtoEnum, Proto
 from sluice.model.types import Schema
 from sluice.time_units import SECOND
 from sluice.wire.protobuf.proto_json import json_message
-from sluice.wire.refusals import Mask, either, of_items, of_present, refusals
+from sluice.wire.unwritable_tuples import Mask, either, of_items, of_present, refusals
 from sluice.wire.varints import grouped, of_size, varints, zigzags
 
 VARINT, EIGHT, BYTES, START, STOP, FOUR = range(6)
@@ -135,7 +135,9 @@ class Writer:
         return _numbers_of(column, self.proto.enums[field.type_name]) if named else column
 
     def _values(self, column: pa.Array, field: ProtoField) -> pa.BinaryArray:  # noqa: PLR0911 - a case for each kind
-        """The bytes of each value, with its length if the field has one, without its tag. Those of null are any."""
+        """The bytes of each value, with its length if the field has one, without its tag. The bytes of a null have no
+        meaning.
+        """
         column = self._numbered(column, field)
         inner = wrapped(self.proto, field)
         if inner is not field:

@@ -11,7 +11,7 @@ import pytest
 from sluice.model.members import Member, Spelling
 from sluice.model.spec import Coding, Key
 from sluice.wire.record_codec import Records
-from tests.unit.config.files import loaded
+from tests.unit.config.pipeline_files import loaded
 
 FILE = """\
 pipeline: shop

@@ -4,7 +4,7 @@ from sluice.kafka import client
 from sluice.model.errors import PipelineError
 from sluice.model.kafka_properties import KNOWN
 from sluice.model.spec import Properties
-from tests.unit.config.files import aggregate, loaded
+from tests.unit.config.pipeline_files import aggregate, loaded
 
 SETTINGS = [
     ("clock: records", "clock", "records"),

@@ -6,7 +6,7 @@ from sluice.config.syntax.durations import seconds, spelled_here
 from sluice.model.expressions import Literal
 from sluice.model.spec import PartitionAge
 from sluice.model.types import FLOAT64
-from tests.unit.config.files import aggregate, loaded
+from tests.unit.config.pipeline_files import aggregate, loaded
 
 DURATIONS = {
     "30": 30, "2.5": Decimal("2.5"), "1e-9": Decimal("1e-9"), "-1": -1, "30s": 30, "5m": 300, "1h": 3600, "1d": 86_400,

@@ -1,7 +1,7 @@
 import pytest
 
 from sluice.model.spec import Aligned, Count, Delta, Punct, Sliding, Time, Tumbling
-from tests.unit.config.files import aggregate, loaded
+from tests.unit.config.pipeline_files import aggregate, loaded
 
 DAY = 86_400 * 10**9
 WINDOWS = {

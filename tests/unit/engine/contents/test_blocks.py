@@ -7,7 +7,7 @@ from dataclasses import replace
 from sluice.engine.contents.blocks import IDLE, PARTS
 from sluice.model.engine_limits import EngineLimits
 from sluice.time_units import SECOND
-from tests.spec.numbers import Numbers
+from tests.spec.window_of_numbers import Numbers
 
 #: four tuples in a block
 LIMITS = EngineLimits(min_block=1, max_block=4, block=4)

@@ -10,7 +10,7 @@ import pytest
 from sluice.model.engine_limits import EngineLimits
 from sluice.testing import run_case
 from tests.spec.comparing import differences
-from tests.spec.numbers import Numbers
+from tests.spec.window_of_numbers import Numbers
 
 
 def test_what_is_inside_is_told_from_the_oldest_to_the_youngest_wherever_the_ring_begins():

@@ -9,7 +9,7 @@ from sluice.config.syntax.typed_expressions import Scope, parse
 from sluice.engine.stream.expression_eval import computed
 from sluice.engine.stream.rejected_tuples import complete, rejected
 from sluice.model.types import parse_type
-from tests.spec.tuples import items
+from tests.spec.tuple_batches import items
 
 KEYS = pa.array(["b", "", None, "b"])
 

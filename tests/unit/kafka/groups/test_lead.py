@@ -22,7 +22,7 @@ pytestmark = pytest.mark.kafka
 #: seconds in which a member that may get the lead has it
 SOON = 30.0
 #: seconds in which one that must not get it would have it
-WHILE = 2.0
+WHILE = 1.0
 #: an instance in a process of its own, which writes a line when it has the lead and one when it has lost it
 INSTANCE = """
 import sys

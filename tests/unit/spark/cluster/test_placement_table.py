@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from sluice.batch.envelope import labels
+from sluice.batch.packed_rows import labels
 from sluice.spark.placement import Executor, PlacementTable
 
 pytestmark = pytest.mark.spark

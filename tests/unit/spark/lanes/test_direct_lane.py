@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import orjson
 import pytest
 
-from sluice.batch.envelope import COUNTS, IDLE_CLOCK, RECORDS, TOPICS, unpack
+from sluice.batch.packed_rows import COUNTS, IDLE_CLOCK, RECORDS, TOPICS, unpack
 from sluice.batch.query_plan import Plan
 from sluice.config.load import load_text
 from sluice.kafka.following_reader import RecordsNotReadError

@@ -15,7 +15,7 @@ from sluice.spark.lanes import batch_lanes
 from sluice.spark.lanes.batch_lanes import MAX_WORK_S, HungBatchError, OpenLanes
 from sluice.spark.pipeline import pipeline_run
 from sluice.spark.pipeline.pipeline_run import RESTART_S, PipelineRun, ProgressListener, run
-from sluice.spark.watch import STOP
+from sluice.spark.query_watch import STOP
 
 #: where the first batch starts
 FIRST = {("in", 0): 6}

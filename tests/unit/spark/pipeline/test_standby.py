@@ -13,7 +13,7 @@ from sluice.kafka.kafka_errors import FencedError, UnavailableError
 from sluice.ops.pipelines import Role
 from sluice.spark.pipeline import standby as module
 from sluice.spark.pipeline.standby import FOLLOW_S, GRANTED_SOON_S, Standby
-from sluice.spark.watch import StopRequest
+from sluice.spark.query_watch import StopRequest
 
 FILE = """
 pipeline: p

@@ -242,8 +242,7 @@ class Starts:
 
 
 @pytest.mark.parametrize(
-    ("script", "reason"),
-    [(NONE, "[Errno 12] Cannot allocate memory"), (DOWN, "it has ended with exit code 7")],
+    ("script", "reason"), [(NONE, "[Errno 12] Cannot allocate memory"), (DOWN, "it has ended with exit code 7")]
 )
 def test_if_none_comes_up_for_a_minute_the_service_ends_with_a_message(monkeypatch, caplog, script, reason):
     starts = Starts(monkeypatch, script)

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sluice.batch.envelope import pack, unpack
+from sluice.batch.packed_rows import pack, unpack
 from sluice.batch.query_plan import Plan
 from sluice.config.load import load_text
 from sluice.state import bucket_inspection as module
@@ -22,7 +22,7 @@ from sluice.state.bucket import Bucket
 from sluice.state.bucket_inspection import Inspections, inspect, inspect_bucket
 from sluice.state.message import Message
 from sluice.state.server.pool import INSPECTION, VARIABLE, Pool
-from tests.unit.state.rows import SECOND, plan_of, rows_of
+from tests.unit.state.packed_rows import SECOND, plan_of, rows_of
 
 QUERY = "query/start"
 

@@ -6,7 +6,7 @@ import threading
 import orjson
 import pytest
 
-from sluice.batch.envelope import COUNTS, RECORDS, SPOOLED, unpack
+from sluice.batch.packed_rows import COUNTS, RECORDS, SPOOLED, unpack
 from sluice.batch.query_plan import Plan
 from sluice.batch.spool import in_memory
 from sluice.config.load import load_text

@@ -16,8 +16,8 @@ from sluice.checkpoint.checkpoint_store import get_bytes
 from sluice.state.bucket import Bucket
 from sluice.state.message import Message
 from sluice.state.server import pool, request, state_server
-from tests.unit.state.damage import flip
-from tests.unit.state.rows import plan_of, rows_of
+from tests.unit.state.damaged_files import flip
+from tests.unit.state.packed_rows import plan_of, rows_of
 
 
 @pytest.fixture

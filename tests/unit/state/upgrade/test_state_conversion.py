@@ -23,7 +23,7 @@ from sluice.state.upgrade import state_conversion as module
 from sluice.state.upgrade.file_changes import ChangedFileError
 from sluice.state.upgrade.state_conversion import convert_if_changed
 from sluice.time_units import MILLISECOND, SECOND
-from tests.unit.state.rows import plan_of, rows_of
+from tests.unit.state.packed_rows import plan_of, rows_of
 
 HEAD = """
 pipeline: p

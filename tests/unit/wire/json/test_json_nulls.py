@@ -9,7 +9,7 @@ from sluice.columns.arrow_types import arrow_schema
 from sluice.model.members import Member
 from sluice.model.spec import Coding
 from sluice.model.types import parse_type
-from sluice.wire.decoded import Decoded
+from sluice.wire.decoded_records import Decoded
 from sluice.wire.formats.format_contract import Part
 from sluice.wire.formats.format_table import codec
 from sluice.wire.formats.json_format import JsonOptions

@@ -61,10 +61,10 @@ def by_tuples(typed: ExpressionChecks, shape: DedupShape, part: Part) -> tuple[s
             if shape.dedup not in typed.streams.schemas:  # which is reported
                 return "delta", 0
             kind = dict(typed.streams.schemas[shape.dedup]).get(name.strip())
-            given = seconds(text)
-            if kind is None or kind.present.time is None or given is None or given < 0:
+            size_seconds = seconds(text)
+            if kind is None or kind.present.time is None or size_seconds is None or size_seconds < 0:
                 return None
-            size = given * (1 if kind.present.time is TimeForm.COUNT else SECOND)
+            size = size_seconds * (1 if kind.present.time is TimeForm.COUNT else SECOND)
             return ("delta", int(size)) if size == int(size) and size < MAX_GAP else None
     return None
 
@@ -107,8 +107,8 @@ def length(part: Part) -> Decimal | None:
     """The nanoseconds of `time(10)` or `eventTime(10)`; None if it is neither, or out of range."""
     match part:
         case Part(word=word, arguments=(text,)) if word in TIMES:
-            given = seconds(text)
-            exact = given * SECOND if given is not None else Decimal(0)
+            size_seconds = seconds(text)
+            exact = size_seconds * SECOND if size_seconds is not None else Decimal(0)
             return exact if 0 < exact <= MAX_GAP else None
     return None
 

@@ -48,8 +48,8 @@ class Filling:
             return None
         previous = tuple(
             (stream, name)
-            for stream, given in outputs
-            for name, e in given.items()
+            for stream, attributes in outputs
+            for name, e in attributes.items()
             if self.word(name) == "previous" and (name in self.shape.attributes or needs_fill(e, self.partition_by))
         )
         return EmptyPanes(nanoseconds(self.shape.forget_after) or 0, previous)
@@ -61,21 +61,21 @@ def check_empty_panes(typed: ExpressionChecks, index: int, shape: AggregateShape
         return
     path = typed.path(index, "empty_panes")
     if not clause.kind.paned:
-        what = f"empty_panes only with a {kinds_with_panes()} window (rule EP8); this one is a {clause.kind.word}"
-        typed.report.problem(path, what)
+        expected = f"empty_panes only with a {kinds_with_panes()} window (rule EP8); this one is a {clause.kind.word}"
+        typed.report.problem(path, expected)
     of_calendar = clause.kind.no_empty_panes_of_calendar
     if of_calendar and (shape.align is not None or (clause.sizes and clause.sizes.months)):
         typed.report.problem(path, of_calendar)
     if shape.group_by:
-        what = "no group_by, as an empty pane has no groups; use partition_by, whose keys are remembered (rule EP8)"
-        typed.report.problem(typed.path(index, "group_by"), what)
+        expected = "no group_by, as an empty pane has no groups; use partition_by, whose keys are remembered (rule EP8)"
+        typed.report.problem(typed.path(index, "group_by"), expected)
     known = list(_names(shape))
     for name in shape.empty_panes.attributes:
         if name not in known:
-            what = f"an attribute of the output ({', '.join(known)})"
-            typed.report.problem((*path, "attributes", name), what, name, nearest(name, known))
+            expected = f"an attribute of the output ({', '.join(known)})"
+            typed.report.problem((*path, "attributes", name), expected, name, nearest(name, known))
 
 
 def _names(shape: AggregateShape) -> Iterator[str]:
-    for given in shape.output.values() if isinstance(shape.output, dict) else ():
-        yield from given
+    for attributes in shape.output.values() if isinstance(shape.output, dict) else ():
+        yield from attributes

@@ -73,8 +73,8 @@ def check_event_times(typed: ExpressionChecks, index: int, shape: JoinShape, win
         stream = getattr(shape.join, side)
         missing = typed.streams.event_times.get(stream) is None and not typed.wrong(stream)
         if missing and stream in typed.streams.schemas:
-            what = f"an input with event_time, as the window is {window.word} (rule W16)"
-            typed.report.problem(typed.path(index, "join", side), what)
+            expected = f"an input with event_time, as the window is {window.word} (rule W16)"
+            typed.report.problem(typed.path(index, "join", side), expected)
 
 
 def check_keys(typed: ExpressionChecks, index: int, shape: JoinShape, window: JoinWindow) -> None:
@@ -86,8 +86,8 @@ def check_keys(typed: ExpressionChecks, index: int, shape: JoinShape, window: Jo
                 typed.path(index, key), "none beside window: equality_left and equality_right are the key"
             )
     if shape.algorithm not in window.algorithms:
-        what = f"{one_of(list(window.algorithms))} with {window.word}"
-        typed.report.problem(typed.path(index, "algorithm"), what)
+        expected = f"{one_of(list(window.algorithms))} with {window.word}"
+        typed.report.problem(typed.path(index, "algorithm"), expected)
     if shape.match is not None and not window.takes_match:
-        what = f"none with {window.word}, whose partner is the newest tuple (rule U1)"
-        typed.report.problem(typed.path(index, "match"), what)
+        expected = f"none with {window.word}, whose partner is the newest tuple (rule U1)"
+        typed.report.problem(typed.path(index, "match"), expected)

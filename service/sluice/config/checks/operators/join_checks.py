@@ -148,32 +148,32 @@ def unmatched(typed: ExpressionChecks, index: int, shape: JoinShape, name: str) 
     if stream is None:
         return None
     if known(typed, index) and shape.algorithm not in OUTER[name]:
-        what = f"none with {shape.algorithm}, which reports no tuple of the {name} side alone (rule J2)"
-        typed.report.problem(typed.path(index, key), what)
+        expected = f"none with {shape.algorithm}, which reports no tuple of the {name} side alone (rule J2)"
+        typed.report.problem(typed.path(index, key), expected)
     return typed.output(index, stream, typed.unchanged(getattr(shape.join, name), name))
 
 
 def default(typed: ExpressionChecks, index: int, shape: JoinShape, name: str) -> tuple[Value, ...]:
     """The attribute values of this side in an output tuple whose tuple of the other side has no partner."""
-    given: dict[str, object] | None = getattr(shape, f"default_{name}")
+    values: dict[str, object] | None = getattr(shape, f"default_{name}")
     schema = typed.streams.schemas.get(getattr(shape.join, name), ())
     null = is_null(shape, name)
-    if (given is None and not null) or not schema:
+    if (values is None and not null) or not schema:
         return tuple(kind.empty for _, kind in schema)
     path = typed.path(index, f"default_{name}")
     if known(typed, index) and shape.algorithm not in OUTER[OTHER[name]]:
-        what = f"none with {shape.algorithm}, in which the {name} side always has a tuple (rule J5)"
-        typed.report.problem(path, what)
+        expected = f"none with {shape.algorithm}, in which the {name} side always has a tuple (rule J5)"
+        typed.report.problem(path, expected)
     elif getattr(shape, f"unmatched_{OTHER[name]}"):
-        what = f"none beside unmatched_{OTHER[name]}, to which tuples go as they are (rule J5)"
-        typed.report.problem(path, what)
-    if given is None:
+        expected = f"none beside unmatched_{OTHER[name]}, to which tuples go as they are (rule J5)"
+        typed.report.problem(path, expected)
+    if values is None:
         return tuple(None for _ in schema)
-    for attribute in given:
+    for attribute in values:
         if attribute not in dict(schema):
-            what = f"an attribute of {name} ({', '.join(dict(schema))})"
-            typed.report.problem((*path, attribute), what, attribute, nearest(attribute, dict(schema)))
-    return tuple(defaults(typed, index, name, given, schema))
+            expected = f"an attribute of {name} ({', '.join(dict(schema))})"
+            typed.report.problem((*path, attribute), expected, attribute, nearest(attribute, dict(schema)))
+    return tuple(defaults(typed, index, name, values, schema))
 
 
 def defaults(

@@ -16,21 +16,17 @@ def check_key_times(pipeline: Pipeline, paths: Sequence[Path], report: Report) -
     for operator, path in zip(operators, paths, strict=True):
         keyed = [name for name in operator.inputs if _keyed(pipeline, name)]
         for why in _problems(operator) if keyed else ():
-            what = f"no stream whose keys have times of their own ({keyed[0]}): {why}"
-            report.problem((*path, "join" if isinstance(operator, Join) else _key(operator)), what)
+            expected = f"no stream whose keys have times of their own ({keyed[0]}): {why}"
+            report.problem((*path, "join" if isinstance(operator, Join) else type(operator).__name__.lower()), expected)
     for name, stream in pipeline.streams.items():
         if stream.watermarks and not stream.exchange and _keyed(pipeline, name) and pipeline.writer_of(name):
-            what = "false, as each key has a time of its own, and the stream has no watermark (rule KT1)"
-            report.problem(("streams", name, "watermarks"), what)
+            expected = "false, as each key has a time of its own, and the stream has no watermark (rule KT1)"
+            report.problem(("streams", name, "watermarks"), expected)
 
 
 def _keyed(pipeline: Pipeline, stream: str) -> bool:
     event_time = pipeline.streams[stream].event_time
     return event_time is not None and event_time.per_key is not None
-
-
-def _key(operator: Operator) -> str:
-    return type(operator).__name__.lower()
 
 
 def _problems(operator: Operator) -> Iterator[str]:

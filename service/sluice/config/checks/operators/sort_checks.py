@@ -43,8 +43,8 @@ def check_limit(typed: ExpressionChecks, index: int, shape: SortShape, window: W
     if shape.limit is not None and window.sliding:
         typed.report.problem(typed.path(index, "limit"), f"no limit, {by_itself}")
     if isinstance(shape.output, dict) and window.sliding:
-        what = f"a list of streams, {by_itself}; a map gives it other attributes (rule RK1)"
-        typed.report.problem(typed.path(index, "output"), what)
+        expected = f"a list of streams, {by_itself}; a map gives it other attributes (rule RK1)"
+        typed.report.problem(typed.path(index, "output"), expected)
     if shape.with_ties and shape.limit is None:
         typed.report.problem(typed.path(index, "with_ties"), "with_ties only with a limit (rule RK3)")
 
@@ -59,11 +59,11 @@ def check_window(typed: ExpressionChecks, index: int, clause: ParsedClause) -> N
         return
     (_, eviction, part), *triggers = clause.policies
     if eviction is None or eviction.tuples is None:
-        what = (
+        expected = (
             "count as eviction in a sort over a sliding window (rule W18), or timeInterval, intervalDuration(seconds) "
             "to sort by event time"
         )
-        typed.report.problem(path, what, part.text, None, part.column)
+        typed.report.problem(path, expected, part.text, None, part.column)
     for _, policy, trigger in triggers:
         if policy != Count(1):
             typed.report.problem(path, "count(1) as trigger, or none (rule W18)", trigger.text, None, trigger.column)
@@ -72,14 +72,14 @@ def check_window(typed: ExpressionChecks, index: int, clause: ParsedClause) -> N
 def order(typed: ExpressionChecks, index: int, shape: SortShape) -> tuple[Order, ...]:
     orders = []
     scope = typed.scope(shape.sort, "in order_by")
-    for text, given in shape.order_by.items():
-        ordering = given if isinstance(given, OrderShape) else OrderShape(direction=given, nulls="last")
+    for text, direction in shape.order_by.items():
+        ordering = direction if isinstance(direction, OrderShape) else OrderShape(direction=direction, nulls="last")
         path = typed.path(index, "order_by", text)
         key = typed.expression(path, text, scope)
         if key is None:
             continue
         if not key.type.sortable:
-            what = f"{one_of(row.described for row in SCALARS if row.sortable)}, not {key.type} (rule O3)"
-            typed.report.problem(path, what, text)
+            expected = f"{one_of(row.described for row in SCALARS if row.sortable)}, not {key.type} (rule O3)"
+            typed.report.problem(path, expected, text)
         orders.append(Order(key, ordering.direction == "desc", ordering.nulls == "first"))
     return tuple(orders)

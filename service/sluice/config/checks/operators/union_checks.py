@@ -54,7 +54,7 @@ class Unions:
         return self.found[name]
 
     def united(self, path: Path, names: Sequence[str]) -> Schema | None:
-        """The attributes of these streams together (R1); None if those of one are unknown."""
+        """The attributes of these streams together (R1); None if the attributes of one stream are unknown."""
         self.check_distinct(path, names)
         schemas = [self._streams.schemas.get(name) for name in names]
         known = [schema for schema in schemas if schema is not None]
@@ -76,12 +76,12 @@ class Unions:
         """Checks that all streams have the attributes of the first one, with the same types but for their `?` (R1)."""
         first, wanted = names[0], dict(schemas[0])
         for number, (name, schema) in enumerate(zip(names[1:], schemas[1:], strict=True), 1):
-            given = dict(schema)
-            for attribute in [*wanted, *(extra for extra in given if extra not in wanted)]:
-                if _together(given.get(attribute), wanted.get(attribute)) is None:
-                    has, needs = (_typed(attribute, types.get(attribute)) for types in (given, wanted))
-                    what = f"a stream with the attributes of {first}, which has {needs}; {name} has {has}"
-                    self._streams.report.problem((*path, number), what, name)
+            by_name = dict(schema)
+            for attribute in [*wanted, *(extra for extra in by_name if extra not in wanted)]:
+                if _together(by_name.get(attribute), wanted.get(attribute)) is None:
+                    has, needs = (_typed(attribute, types.get(attribute)) for types in (by_name, wanted))
+                    expected = f"a stream with the attributes of {first}, which has {needs}; {name} has {has}"
+                    self._streams.report.problem((*path, number), expected, name)
                     break
 
 

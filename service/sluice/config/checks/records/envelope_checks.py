@@ -51,17 +51,17 @@ def check_envelope(
 
 def _check_stream(report: Report, path: Path, shape: StreamShape, *, written: bool) -> None:
     if written or shape.topic is None:
-        what = "an operator writes the stream" if written else "the stream has no topic"
-        report.problem((*path, "envelope"), f"no envelope, as {what}: change events are read from Kafka (rule EN1)")
+        why = "an operator writes the stream" if written else "the stream has no topic"
+        report.problem((*path, "envelope"), f"no envelope, as {why}: change events are read from Kafka (rule EN1)")
     if shape.envelope == DEBEZIUM and shape.format not in OF_DEBEZIUM:
-        what = f"a format in which change events are read ({', '.join(OF_DEBEZIUM)}), as the envelope is debezium"
-        report.problem((*path, "format"), f"{what} (rule EN1)", shape.format)
+        expected = f"a format in which change events are read ({', '.join(OF_DEBEZIUM)}), as the envelope is debezium"
+        report.problem((*path, "format"), f"{expected} (rule EN1)", shape.format)
     if shape.envelope != DEBEZIUM and not keys_of(shape):
-        what = "a key, as the envelope is upsert: a record without a value deletes the row of its key (rule EN7)"
-        report.problem((*path, "key"), what, None)
+        expected = "a key, as the envelope is upsert: a record without a value deletes the row of its key (rule EN7)"
+        report.problem((*path, "key"), expected, None)
     if shape.table and shape.deletes is not None:
-        what = "no deletes, as the stream is a table: a deletion removes the row (rule EN4)"
-        report.problem((*path, "deletes"), what, shape.deletes)
+        expected = "no deletes, as the stream is a table: a deletion removes the row (rule EN4)"
+        report.problem((*path, "deletes"), expected, shape.deletes)
 
 
 def _check_member(report: Report, path: Path, shape: StreamShape, member: str, type_: Type | None) -> None:
@@ -71,8 +71,8 @@ def _check_member(report: Report, path: Path, shape: StreamShape, member: str, t
         names = ", ".join(known) + (", or another member of source" if shape.envelope == DEBEZIUM else "")
         report.problem(path, f"a member of the change event: {names} (rule EN5)", member, nearest(member, known))
     elif type_ is not None and type_ not in types_of(member):
-        what = " or ".join(str(allowed) for allowed in types_of(member))
-        report.problem(path, f"an attribute of the type {what} for {member}, not {type_} (rule EN5)")
+        types = " or ".join(str(allowed) for allowed in types_of(member))
+        report.problem(path, f"an attribute of the type {types} for {member}, not {type_} (rule EN5)")
 
 
 def row_coding(stream: Stream, finder: Finder) -> Coding:
@@ -82,6 +82,6 @@ def row_coding(stream: Stream, finder: Finder) -> Coding:
         return stream.value
     rows = None if options.avro_schema is None else row_schema(options.avro_schema)
     if rows is None and options.avro_schema is not None:
-        what = "the schema of a change event, with op and the records before and after, as the envelope is debezium"
-        finder.problem(SCHEMA, f"{what} (rule EN1)")
+        expected = "the schema of a change event, with op and the records before and after, as the envelope is debezium"
+        finder.problem(SCHEMA, f"{expected} (rule EN1)")
     return replace(stream.value, options=AvroOptions(rows))

@@ -54,10 +54,10 @@ class Members:
 
 def given_members(shape: StreamShape) -> dict[str, MemberShape]:
     """The attributes for which the file has more than a type: a mapping, or a type with a spelling inside."""
-    given = (shape.attributes or {}).items()
+    attributes = (shape.attributes or {}).items()
     return {
         name: value if isinstance(value, MemberShape) else MemberShape.model_validate({"type": value})
-        for name, value in given
+        for name, value in attributes
         if isinstance(value, MemberShape) or has_spelling(value_of(value))
     }
 
@@ -85,12 +85,12 @@ class MemberChecks:
     def of(self, name: str, shape: StreamShape, schema: Schema, *, written: bool) -> Members:
         """The members of a stream. `written` says whether an operator writes it."""
         result, types, path = Members(), dict(schema), ("streams", name, "schema")
-        for attribute, given in given_members(shape).items():
-            self.check_direction((*path, attribute), given, written=written)
-            steps = self.path((*path, attribute), given, written=written)
-            spelling = self.spelling((*path, attribute), given, types.get(attribute), shape)
+        for attribute, attribute_shape in given_members(shape).items():
+            self.check_direction((*path, attribute), attribute_shape, written=written)
+            steps = self.path((*path, attribute), attribute_shape, written=written)
+            spelling = self.spelling((*path, attribute), attribute_shape, types.get(attribute), shape)
             result.members[attribute] = Member(steps, spelling)
-            if steps and not written and not str(given.source).startswith("["):
+            if steps and not written and not str(attribute_shape.source).startswith("["):
                 self.place((*path, attribute), attribute, steps, result)
         for attribute, _ in schema:
             if attribute not in result.members and (member := _default(attribute, shape)) is not None:
@@ -108,11 +108,11 @@ class MemberChecks:
     def check_direction(self, path: Path, given: MemberShape, *, written: bool) -> None:
         """Checks that only a stream that is read has `from`, and only one that is written has `as` (PA6, PA7)."""
         if written and given.source is not None:
-            what = "`as` for the path of the attribute, as an operator writes this stream"
-            self.report.problem((*path, "from"), what)
+            expected = "`as` for the path of the attribute, as an operator writes this stream"
+            self.report.problem((*path, "from"), expected)
         if not written and given.target is not None:
-            what = "`from` for the path of the attribute, as no operator writes this stream"
-            self.report.problem((*path, "as"), what)
+            expected = "`from` for the path of the attribute, as no operator writes this stream"
+            self.report.problem((*path, "as"), expected)
         if written and given.pairs is not None:
             self.report.problem((*path, "pairs"), "no pairs, as an operator writes this stream")
         if not written and given.type is None:
@@ -141,9 +141,9 @@ class MemberChecks:
             result.headers[attribute] = steps[1]
             result.members[attribute] = Member((), spelling)
         elif steps[0] == HEADER:
-            what = 'header and the name of a header, such as header.trace or header["trace-id"]'
+            expected = 'header and the name of a header, such as header.trace or header["trace-id"]'
             hint = f"header[{quoted('.'.join(map(str, steps[1:])))}]" if steps[1:] else None
-            self.report.problem((*path, "from"), what, text_of(steps), hint)
+            self.report.problem((*path, "from"), expected, text_of(steps), hint)
 
     def check_read(self, path: Path, shape: StreamShape, result: Members) -> None:
         """Checks that the format of the value has members at these paths (PA5)."""
@@ -151,33 +151,33 @@ class MemberChecks:
         for attribute, member in result.members.items():
             elsewhere = attribute in result.keys or attribute in result.headers
             if member.path == () and not elsewhere and not form.has_documents:
-                what = f"a path, as only values of the formats {', '.join(DOCUMENTS)} may be attributes as a whole"
-                self.report.problem((*path, attribute, "from"), what, WHOLE)
+                expected = f"a path, as only values of the formats {', '.join(DOCUMENTS)} may be attributes as a whole"
+                self.report.problem((*path, attribute, "from"), expected, WHOLE)
                 result.members[attribute] = replace(member, path=None)
             if form.has_paths or elsewhere or not member.path:
                 continue
             if shape.format != "csv":
-                what = f"key or header.NAME, as a value of the format {shape.format} has no members"
-                self.report.problem((*path, attribute, "from"), what)
+                expected = f"key or header.NAME, as a value of the format {shape.format} has no members"
+                self.report.problem((*path, attribute, "from"), expected)
             elif shape.columns is None:
-                what = "`columns` of the stream, a list of the names of all fields, as the format is csv"
-                self.report.problem((*path, attribute, "from"), what)
+                expected = "`columns` of the stream, a list of the names of all fields, as the format is csv"
+                self.report.problem((*path, attribute, "from"), expected)
             elif len(member.path) > 1 or isinstance(member.path[0], int):
-                what = f"one of the columns ({', '.join(shape.columns)}), as the format is csv"
-                self.report.problem((*path, attribute, "from"), what)
+                expected = f"one of the columns ({', '.join(shape.columns)}), as the format is csv"
+                self.report.problem((*path, attribute, "from"), expected)
 
     def check_written(self, name: str, shape: StreamShape, schema: Schema, members: Mapping[str, Member]) -> None:
         """Checks that the record has one place for each attribute (PA8, PA9)."""
         paths = {attribute: _path(attribute, members) for attribute, _ in schema}
         nested = [attribute for attribute, path in paths.items() if len(path) > 1]
         if nested and shape.topic is not None and shape.format not in NESTED:
-            what = f"a format with objects ({', '.join(NESTED)}), as {nested[0]} is in an object"
-            self.report.problem(("streams", name, "format"), what)
+            expected = f"a format with objects ({', '.join(NESTED)}), as {nested[0]} is in an object"
+            self.report.problem(("streams", name, "format"), expected)
         for (attribute, path), (other, longer) in permutations(paths.items(), 2):
             earlier = list(paths).index(attribute) < list(paths).index(other)
             if longer[: len(path)] == path and (earlier or longer != path):
-                what = f"a path apart from that of {attribute}, which is {text_of(path)}"
-                self.report.problem(("streams", name, "schema", other), what, text_of(longer))
+                expected = f"a path apart from that of {attribute}, which is {text_of(path)}"
+                self.report.problem(("streams", name, "schema", other), expected, text_of(longer))
 
     # ---- spellings ----
 
@@ -186,10 +186,10 @@ class MemberChecks:
         PA13, PA16, PA17).
         """
         keys = {key: value for key in SPELLING if (value := getattr(given, key)) is not None}
-        own = self.own(path, keys, type_, shape, coerce=shape.coerce)
+        outer = self.own(path, keys, type_, shape, coerce=shape.coerce)
         is_mapping = isinstance((shape.attributes or {})[str(path[-1])], MemberShape)
         inner = (*path, "type") if is_mapping else path
-        return _merged(own, self.inside(inner, value_of(given.type), type_, shape, coerce=own.coerce))
+        return _merged(outer, self.inside(inner, value_of(given.type), type_, shape, coerce=outer.coerce))
 
     def inside(self, path: Path, value: object, type_: Type | None, shape: StreamShape, *, coerce: bool) -> Spelling:
         """The spelling in the `value` that the file has for a type (PA16). `coerce` is that of the value around it."""
@@ -198,8 +198,8 @@ class MemberChecks:
         if not isinstance(value, dict):
             return Spelling(coerce)
         if is_spelled(value):
-            own = self.own(path, value, type_, shape, coerce=coerce)
-            return _merged(own, self.inside((*path, "type"), value["type"], type_, shape, coerce=own.coerce))
+            outer = self.own(path, value, type_, shape, coerce=coerce)
+            return _merged(outer, self.inside((*path, "type"), value["type"], type_, shape, coerce=outer.coerce))
         members = [
             (name, self.inside((*path, name), inner, _member(type_, name), shape, coerce=coerce))
             for name, inner in value.items()
@@ -232,12 +232,12 @@ class MemberChecks:
         if zone is None:
             return
         if pattern is None or "%z" in pattern:
-            what = "no zone without a pattern" if pattern is None else "no zone, as %z of the pattern has it"
-            self.report.problem((*path, "zone"), what)
+            expected = "no zone without a pattern" if pattern is None else "no zone, as %z of the pattern has it"
+            self.report.problem((*path, "zone"), expected)
         elif not is_zone(zone):
             near = nearest(zone, sorted(available_timezones().difference(ZONES_OF_THE_MACHINE)))
-            what = "a time zone by its name in the time zone database, such as Europe/Berlin"
-            self.report.problem((*path, "zone"), what, zone, near)
+            expected = "a time zone by its name in the time zone database, such as Europe/Berlin"
+            self.report.problem((*path, "zone"), expected, zone, near)
 
     def pairs(self, path: Path, given: PairsShape | Mapping[str, Any], type_: Type | None) -> Pairs | None:
         """Where the entries of a map are in a list of objects (PA17); None if the file is wrong."""
@@ -266,8 +266,8 @@ def value_of(type_: str | None) -> object:
 
 def _merged(own: Spelling, inner: Spelling) -> Spelling:
     """The spelling of an attribute with that of the values inside of its type."""
-    given = {key: value for key in ("unit", "pattern", "zone", "pairs") if (value := getattr(own, key))}
-    return replace(inner, **given)
+    outer = {key: value for key in ("unit", "pattern", "zone", "pairs") if (value := getattr(own, key))}
+    return replace(inner, **outer)
 
 
 def _element(type_: Type | None) -> Type | None:

@@ -92,9 +92,7 @@ class AlignShape(FileModel):
 
     at: str = Field("00:00", description="The local time of one of the ticks: hours and minutes, optionally seconds.")
     zone: str = Field(
-        "UTC",
-        description="The name of the time zone in the time zone database.",
-        examples=["Europe/Berlin"],
+        "UTC", description="The name of the time zone in the time zone database.", examples=["Europe/Berlin"]
     )
     on: Literal["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"] | None = Field(
         None, description="For a period of one week: the day of the week on which it begins."
@@ -111,8 +109,7 @@ def aligned() -> Any:  # noqa: ANN401 - pydantic's fields have no type of their 
 
 def partitioned() -> Any:  # noqa: ANN401
     return Field(
-        [],
-        description="The key: each value has its own windows. Requires `partitioned` in the window clause.",
+        [], description="The key: each value has its own windows. Requires `partitioned` in the window clause."
     )
 
 
@@ -180,8 +177,7 @@ class AggregateShape(StatefulShape):
     )
     partition_by: list[ExpressionText] = partitioned()
     group_by: list[ExpressionText] = Field(
-        [],
-        description="Expressions that divide a firing window into groups, each with one output tuple.",
+        [], description="Expressions that divide a firing window into groups, each with one output tuple."
     )
     aggregate_incomplete_windows: bool = Field(
         default=True,
@@ -189,8 +185,7 @@ class AggregateShape(StatefulShape):
         "false.",
     )
     aggregate_evicted_partitions: bool = Field(
-        default=False,
-        description="Whether a tumbling window emits a result of an evicted partition.",
+        default=False, description="Whether a tumbling window emits a result of an evicted partition."
     )
     emit_rest: bool = rest()
     align: AlignShape | None = aligned()
@@ -238,8 +233,7 @@ class MapShape(FileModel):
         examples=["price > 0 and symbol != ''"],
     )
     partition_by: list[ExpressionText] = Field(
-        [],
-        description="The key of `previous(x)`, `change(x)` and `rate(x, t)`.",
+        [], description="The key of `previous(x)`, `change(x)` and `rate(x, t)`."
     )
     forget_after: Seconds | None = Field(
         None,
@@ -285,8 +279,7 @@ class SplitShape(FileModel):
     )
     otherwise: str | None = Field(None, description="The stream of all other tuples. Without it they are dropped.")
     copies: Literal["first", "all"] = Field(
-        "first",
-        description="Whether a tuple goes to the first stream that takes it, or to all that do.",
+        "first", description="Whether a tuple goes to the first stream that takes it, or to all that do."
     )
 
     @property
@@ -314,8 +307,7 @@ def side_window(side: str) -> Any:  # noqa: ANN401 - pydantic's fields have no t
 
 def side_partition_by(side: str) -> Any:  # noqa: ANN401
     return Field(
-        [],
-        description=f"The key of `window_{side}`. It divides the window; only equalities restrict the pairs.",
+        [], description=f"The key of `window_{side}`. It divides the window; only equalities restrict the pairs."
     )
 
 
@@ -387,13 +379,10 @@ class JoinShape(StatefulShape):
         [], description="Expressions over the right side; see `equality_left`."
     )
     match: ExpressionText | None = Field(
-        None,
-        description="A further condition on a pair.",
-        examples=["left.price > right.price"],
+        None, description="A further condition on a pair.", examples=["left.price > right.price"]
     )
     algorithm: Literal["inner", "leftOuter", "rightOuter", "outer"] = Field(
-        "inner",
-        description="The sides whose tuples also come out without a partner, when they leave their window.",
+        "inner", description="The sides whose tuples also come out without a partner, when they leave their window."
     )
     default_left: dict[str, Any] | None = side_default("left", "rightOuter")
     default_right: dict[str, Any] | None = side_default("right", "leftOuter")
@@ -456,9 +445,7 @@ class DedupShape(StatefulShape):
 
     dedup: Input = Field(description=INPUT)
     by: list[ExpressionText] = Field(
-        description="The key: tuples with equal values are duplicates of each other.",
-        min_length=1,
-        examples=[["id"]],
+        description="The key: tuples with equal values are duplicates of each other.", min_length=1, examples=[["id"]]
     )
     within: str = Field(
         description="The period that the first tuple of a key begins: `time(seconds)` of the operator clock, "
@@ -477,8 +464,7 @@ class DedupShape(StatefulShape):
         "last`.",
     )
     flush_on_mark: bool = Field(
-        default=False,
-        description="Whether a window mark makes the operator forget all keys. Not with `keep: last`.",
+        default=False, description="Whether a window mark makes the operator forget all keys. Not with `keep: last`."
     )
     output: list[str] = Field(description="The streams to which the tuples are written unchanged.", min_length=1)
 
@@ -571,8 +557,7 @@ class CustomShape(StatefulShape):
 
     custom: Input = Field(description=INPUT)
     handler: str = Field(
-        description="The Python class, a WindowHandler, as `package.module:Class`.",
-        examples=["trading.gaps:Gaps"],
+        description="The Python class, a WindowHandler, as `package.module:Class`.", examples=["trading.gaps:Gaps"]
     )
     window: WindowText = Field(
         description="The window clause, as of an aggregate.",

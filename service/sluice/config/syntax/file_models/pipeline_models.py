@@ -43,8 +43,7 @@ class FileShape(FileModel):
         examples=[{"url": "https://registry:8081", "basic.auth.user.info": "${REGISTRY_USER}"}],
     )
     clock: Literal["processing", "records"] = Field(
-        "processing",
-        description="What advances the operator clock: records and the machine's clock, or records alone.",
+        "processing", description="What advances the operator clock: records and the machine's clock, or records alone."
     )
     clock_origin: Text | None = Field(
         None,
@@ -69,8 +68,7 @@ class FileShape(FileModel):
         "dead letters.",
     )
     trigger_interval: Duration = Field(
-        0.0,
-        description="Seconds between the starts of two batches; 0: `latency` decides.",
+        0.0, description="Seconds between the starts of two batches; 0: `latency` decides."
     )
     latency: Latency | None = Field(
         None,
@@ -118,10 +116,7 @@ class FileShape(FileModel):
         "role.",
         examples=[{"region": "eu-central-1"}],
     )
-    snapshot_interval: Duration = Field(
-        300.0,
-        description="With `state`: seconds until the next snapshot.",
-    )
+    snapshot_interval: Duration = Field(300.0, description="With `state`: seconds until the next snapshot.")
     snapshot_records: int = Field(10_000_000, ge=1, description="With `state`: records until an earlier snapshot.")
     durability: Literal["process", "machine"] = Field(
         "process",
@@ -141,8 +136,7 @@ class FileShape(FileModel):
         "exist.",
     )
     start: Literal["earliest", "latest"] = Field(
-        "earliest",
-        description="Where an input topic without stored offsets is read from.",
+        "earliest", description="Where an input topic without stored offsets is read from."
     )
     restart: Literal["always", "on-failure", "never"] | None = Field(
         None,

@@ -43,8 +43,7 @@ class KeyHead(FileModel):
         description="The attributes in the key, and not in the value. Attributes with `from: key` need not be listed.",
     )
     format: str = Field(
-        "text",
-        description="The encoding of the key. `text` takes one attribute, the others any number.",
+        "text", description="The encoding of the key. `text` takes one attribute, the others any number."
     )
 
 
@@ -59,8 +58,7 @@ class EventTimeShape(FileModel):
         description="The attribute with the event time: a timestamp, an int64, or a float64 with seconds since 1970."
     )
     resolution: Literal["milliseconds", "microseconds", "nanoseconds"] | None = Field(
-        None,
-        description="The unit of an int64 event time, counted since 1970. The default is milliseconds.",
+        None, description="The unit of an int64 event time, counted since 1970. The default is milliseconds."
     )
     lag: Seconds | None = Field(
         None,
@@ -68,8 +66,7 @@ class EventTimeShape(FileModel):
         "arrive as marks, or from the operator that writes the stream.",
     )
     minimum_gap: Seconds = Field(
-        0.1,
-        description="The least distance between two computed watermarks, in seconds of event time.",
+        0.1, description="The least distance between two computed watermarks, in seconds of event time."
     )
     idle_after: Seconds | None = Field(
         None,
@@ -133,7 +130,7 @@ class PairsShape(FileModel):
         WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}),
     ] = Field(
         description="The path of the value in an element of the list, or several, of which the first one that exists "
-        "counts.",
+        "counts."
     )
 
 
@@ -162,8 +159,7 @@ class MemberShape(FileModel):
         "string, an empty text as null. Default: `coerce` of the stream.",
     )
     unit: Literal["d", "s", "ms", "us", "ns"] | None = Field(
-        None,
-        description="The unit of a number that is a timestamp, since 1970 (`d`: days). Seconds by default.",
+        None, description="The unit of a number that is a timestamp, since 1970 (`d`: days). Seconds by default."
     )
     pattern: str | None = Field(
         None,
@@ -233,10 +229,7 @@ class StreamShape(with_formats(StreamHead, in_keys=False)):  # type: ignore[misc
         description="Attributes in headers of the record, as text: attribute -> header.",
         examples=[{"trace": "trace-id"}],
     )
-    coerce: bool = Field(
-        default=False,
-        description="Of an input: `coerce` of all attributes.",
-    )
+    coerce: bool = Field(default=False, description="Of an input: `coerce` of all attributes.")
     record_timestamp: str | None = Field(
         None,
         description="The attribute that is the timestamp of the Kafka record, and not in the value: a timestamp, of "

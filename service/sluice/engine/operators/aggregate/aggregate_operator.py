@@ -149,10 +149,10 @@ class AggregateOperator(BatchOperator[AggregateState]):
         if state.queued:
             head, tail = state.scalars[HEAD], state.scalars[TAIL]
             queue = state.queue[np.arange(head, tail) & (len(state.queue) - 1)]
-            own = queue["at"][queue["partition"] == p]
+            queued = queue["at"][queue["partition"] == p]
             gone = int(state.gone["tuples"][p]) if len(state.gone) else 0
-            if len(own) > gone:
-                times["oldest_at"] = int(own[gone]) / SECOND
+            if len(queued) > gone:
+                times["oldest_at"] = int(queued[gone]) / SECOND
         return times
 
     def _stored_words(self, state: AggregateState, p: int, contents: FiredContents) -> np.ndarray:

@@ -160,9 +160,9 @@ class _Before:
 
     def errors(self, errors: np.ndarray | None, values: pa.Array) -> np.ndarray:
         """The errors of a column that is never null: an empty pane has one if the result before had one."""
-        own = np.zeros(len(values), np.int8) if errors is None else errors
+        of_values = np.zeros(len(values), np.int8) if errors is None else errors
         absent = values.is_null().to_numpy(zero_copy_only=False)
-        return np.where(self.empty, np.where(absent, Error.NO_VALUE, Error.NONE), own).astype(np.int8)
+        return np.where(self.empty, np.where(absent, Error.NO_VALUE, Error.NONE), of_values).astype(np.int8)
 
     def keep(self, columns: Sequence[pa.Array]) -> None:
         """Stores the latest rows with tuples."""

@@ -106,9 +106,9 @@ class EventAggregateOperator(TimedAggregate[EventState]):
         With slidingTime each topic partition has an entry of its own.
         """
         code = window_inspection.code_of(state.keys, key) if self.program.partition_by else 0
-        own = state.partitions[: state.rows["partition"]]["key"] == code
+        is_key = state.partitions[: state.rows["partition"]]["key"] == code
         windows = []
-        for p in np.flatnonzero(own).tolist():
+        for p in np.flatnonzero(is_key).tolist():
             times = self._times(state, p)
             if times or self._life(state, p):
                 at = [{"time": time, "tuples": count} for time, count in sorted(times.items())]

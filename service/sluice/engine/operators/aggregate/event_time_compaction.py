@@ -43,7 +43,7 @@ def _forget_partitions(state: EventState, late_before: int) -> None:
 
 
 def _keep_keys(state: EventState, partitions: int) -> None:
-    """Keeps the keys of the remaining `partitions` partitions. Those have their new numbers already."""
+    """Keeps the keys of the remaining `partitions` partitions, which have their new numbers already."""
     if not state.keys.count:
         return
     parts = state.partitions[:partitions]

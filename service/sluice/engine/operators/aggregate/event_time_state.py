@@ -30,15 +30,7 @@ from sluice.engine.operators.aggregate.aggregate_program import Program
 from sluice.engine.operators.aggregate.group_pairs import take_groups
 from sluice.engine.windows import early_results
 from sluice.engine.windows.event_time import event_records, key_times, timeline_blocks
-from sluice.engine.windows.event_time.event_records import (  # fmt: skip
-    ENDLESS,
-    EPOCH,
-    FIRST_PANE,
-    GROUP,
-    LEFT_OUT,
-    NEVER,
-    PANES,
-)
+from sluice.engine.windows.event_time.event_records import ENDLESS, EPOCH, FIRST_PANE, GROUP, LEFT_OUT, NEVER, PANES
 from sluice.engine.windows.event_time.timeline_blocks import LONG, SHARED, SHIFT, SIZE, TOP
 from sluice.engine.windows.event_time.timer_queue import TournamentTree
 
@@ -237,11 +229,13 @@ class EventState(Tables, key_times.KeyTimesState):
 
     def divided(self, parts: int, part_of_key: PartOfKey) -> list[np.ndarray]:
         """The partitions of each part of a split. A window without partitions is whole in part 0."""
-        own = self.own_partitions(first=True)
-        part_of = np.zeros(len(own), np.int64)
+        partitions = self.own_partitions(first=True)
+        part_of = np.zeros(len(partitions), np.int64)
         if self.keyed:
-            part_of = parts_of(self.keys, part_of_key)[self.partitions["key"][own]] if len(own) else part_of
-        return [own[part_of == part] for part in range(parts)]
+            part_of = (
+                parts_of(self.keys, part_of_key)[self.partitions["key"][partitions]] if len(partitions) else part_of
+            )
+        return [partitions[part_of == part] for part in range(parts)]
 
     def own_partitions(self, *, first: bool) -> np.ndarray:
         """The numbers of all partitions. Without `partition_by` only the `first` of several states has any."""
@@ -357,12 +351,12 @@ class EventState(Tables, key_times.KeyTimesState):
     def _take_rows(self, state: EventState, maps: dict[str, np.ndarray]) -> None:
         self.take(state, {space: numbers for space, numbers in maps.items() if not space.startswith("spare ")})
         for space, table, per in (("node", self.partitions, "partition"), ("slice", self.group_records, "group")):
-            own = maps[per][maps[per] != NIL]
-            table["spare"][own] = 0
+            moving = maps[per][maps[per] != NIL]
+            table["spare"][moving] = 0
             if f"spare {space}" in maps:
                 lists, spare = maps[f"spare {space}"]
                 table["spare"][maps[per][lists]] = spare
-        own = np.flatnonzero(maps["partition"] != NIL)
+        moving = np.flatnonzero(maps["partition"] != NIL)
         if self.keyed:
-            codes = self.keys.intern_arrow(state.keys.take(state.partitions["key"][own]))
-            self.partitions["key"][maps["partition"][own]] = codes
+            codes = self.keys.intern_arrow(state.keys.take(state.partitions["key"][moving]))
+            self.partitions["key"][maps["partition"][moving]] = codes

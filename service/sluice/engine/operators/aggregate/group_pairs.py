@@ -39,10 +39,10 @@ def rename_pairs(state: Grouped, kept: np.ndarray, partitions: np.ndarray) -> np
 
 
 def take_groups(target: Grouped, state: Grouped, partitions: np.ndarray, used: np.ndarray | None = None) -> np.ndarray:
-    """Copies groups of `state` into `target`: those that are used and whose partition moves.
+    """Copies the groups of `state` that are used and whose partition moves into `target`.
 
     `partitions` has the new number of each partition, NIL where it does not move. `used` says which groups are used;
-    None: those that hold tuples. Returns the same map as `partitions` for groups.
+    None: the groups that hold tuples. Returns the same map as `partitions` for groups.
     """
     pairs, count = pairs_of(state.pairs), state.rows["group"]
     used = state.group_records["size"] > 0 if used is None else used

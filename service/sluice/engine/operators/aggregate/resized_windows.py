@@ -53,7 +53,7 @@ def resized(operator: Resizable, state: AggregateState, now: int) -> AggregateSt
     target.kept_keys, target.kept_strings, target.finished = state.kept_keys, state.kept_strings, state.finished
     order, _ = walked(state.scalars[[FIRST]], state.partitions["following"])
     slots = [places(state, p) for p in order.tolist()]
-    partition = np.repeat(order, [len(own) for own in slots])
+    partition = np.repeat(order, [len(of_partition) for of_partition in slots])
     _enter(operator, target, state, np.concatenate([np.zeros(0, np.int64), *slots]), partition, now)
     count = min(len(state.partitions), len(target.partitions))
     for name in KEPT_FIELDS:

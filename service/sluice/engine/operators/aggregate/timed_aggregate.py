@@ -182,7 +182,7 @@ class TimedAggregate(TimedOperator[S]):
         return self._with_empty(state, Rows.joined(parts), firings, stored)
 
     def _with_empty(self, state: S, rows: Rows, firings: np.ndarray, stored: np.ndarray | None) -> Rows:
-        """The rows, with those of empty panes. `stored`: see `_stored`."""
+        """The rows of firings, with rows for empty panes. `stored`: see `_stored`."""
         del state, firings, stored
         return rows
 

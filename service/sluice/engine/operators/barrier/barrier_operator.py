@@ -64,7 +64,7 @@ class BarrierOperator(Stateful[BarrierState]):
         """
         self.spec, self._schemas, self._timed, self._spread = spec, schemas, timed, spread
         attributes = [[Attribute(name, kind) for name, kind in schema] for schema in schemas]
-        self._reads = [(*port.key, *own) for port, own in zip(spec.ports, attributes, strict=True)]
+        self._reads = [(*port.key, *columns) for port, columns in zip(spec.ports, attributes, strict=True)]
         self._stored = PortColumns(tuple(WordColumns([kind for _, kind in schema]) for schema in schemas))
         self._rule = BarrierSettings(len(schemas), spec.buffer, ENDLESS if spec.timeout is None else spec.timeout)
 
@@ -96,8 +96,8 @@ class BarrierOperator(Stateful[BarrierState]):
             if queue["size"]:
                 slots = window_inspection.chained(queue, state.waiting)
                 names, words = [name for name, _ in self._schemas[number]], state.words[slots]
-                own = words[:, self._stored.places[number]]
-                held = window_inspection.tuples(names, self._stored.inputs[number], own, state.strings)
+                port_words = words[:, self._stored.places[number]]
+                held = window_inspection.tuples(names, self._stored.inputs[number], port_words, state.strings)
                 yield InspectedWindow(self.spec.name, len(slots), held, port.name)
 
     # ---- a batch ----------------------------------------------------------------------------------------------------
@@ -266,9 +266,11 @@ class BarrierOperator(Stateful[BarrierState]):
     def _letters(self, state: BarrierState, arrivals: np.ndarray, log: np.ndarray) -> Iterator[Items]:
         """The tuples that left without a set, as dead letters, by input."""
         for number in range(len(self.spec.ports)):
-            own = log[(log["what"] != SET) & (log["port"] == number)]
-            if len(own):
-                yield rejected(self._left(state, arrivals, own, number), self.spec.name, self._reasons(own, number))
+            refused = log[(log["what"] != SET) & (log["port"] == number)]
+            if len(refused):
+                yield rejected(
+                    self._left(state, arrivals, refused, number), self.spec.name, self._reasons(refused, number)
+                )
 
     def _left(self, state: BarrierState, arrivals: np.ndarray, own: np.ndarray, number: int) -> Items:
         timed, cause = own["what"] == EXPIRED, np.minimum(own["cause"], len(arrivals) - 1)
@@ -288,7 +290,7 @@ class BarrierOperator(Stateful[BarrierState]):
             EXPIRED: f"no tuple of {others} came within {seconds(self.spec.timeout or 0)} s",
             LEFT: f"no tuple of {others} came before the final mark",
         }
-        return [texts[what] for what in own["what"].tolist()]
+        return [texts[code] for code in own["what"].tolist()]
 
 
 def _of_interest(items: Items) -> Items:

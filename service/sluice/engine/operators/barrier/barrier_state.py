@@ -68,9 +68,9 @@ class PortColumns:
         columns = self.inputs[port]
         rows = np.zeros((len(slots), table.shape[1]), np.int64)
         rows[:, : self.sizes[0]] = NIL
-        own = np.empty((len(slots), columns.width), np.int64)
-        columns.write(own, slice(None), values, strings)
-        rows[:, self.places[port]] = own
+        port_words = np.empty((len(slots), columns.width), np.int64)
+        columns.write(port_words, slice(None), values, strings)
+        rows[:, self.places[port]] = port_words
         table[slots] = rows
 
     def read(self, table: np.ndarray, slots: np.ndarray, port: int, strings: Interner) -> list[pa.Array]:

@@ -113,5 +113,5 @@ def _leaving(items: Items, due: np.ndarray) -> Items:
 
 
 def _at(event: int, at: int, items: Items) -> Items:
-    """The items as the final mark lets them go."""
+    """The items that leave when the final mark comes."""
     return replace(items, event=np.full(len(items), event), at=np.full(len(items), at))

@@ -67,9 +67,9 @@ class KeyedDelayOperator(Delaying[KeyedDelayState]):
         before = state.last[full]
         delay_kernel.times_by_key(self._rule, at, key, state.last, due)
         for number, last in zip(full.tolist(), before.tolist(), strict=True):
-            own = np.flatnonzero(key == number)
-            if len(own):
-                self._with_full_line(state, number, last, (at, due, refused), own)
+            of_key = np.flatnonzero(key == number)
+            if len(of_key):
+                self._with_full_line(state, number, last, (at, due, refused), of_key)
         return due, refused
 
     def _with_full_line(
@@ -97,7 +97,7 @@ class KeyedDelayOperator(Delaying[KeyedDelayState]):
         return items.only(~is_tuple | _of_tuples(items, leaves & ~refused))
 
     def _leaving(self, state: KeyedDelayState, waiting: Waiting, *, by_key: bool = False) -> Items:
-        """The tuples as items that the clock causes. Those of one time, or all, are in order of their keys."""
+        """The tuples as items that the clock causes. Tuples of one time, or all, are in order of their keys."""
         key, keys = emit.named(waiting.key, state.keys)
         rank = np.empty(len(keys), np.int64)
         rank[canonical(keys)] = np.arange(len(keys))

@@ -192,8 +192,8 @@ class KeyedDelayState:
     def _gathered(self, chosen: Sequence[tuple[KeyedDelayState, np.ndarray]]) -> KeyedDelayState:
         """A new state with these keys of other states."""
         target = KeyedDelayState(self.schema, finished=self.finished)
-        for state, own in chosen:
-            known, numbers = target.keys.count, np.flatnonzero(own)
+        for state, moves in chosen:
+            known, numbers = target.keys.count, np.flatnonzero(moves)
             codes = np.zeros(state.keys.count, np.int64)
             codes[numbers] = target.keys.intern_arrow(state.keys.take(numbers)) if len(numbers) else numbers
             if target.keys.count != known + len(numbers):
@@ -202,6 +202,6 @@ class KeyedDelayState:
             target.make_room()
             target.last[codes[numbers]] = state.last[numbers]
             waiting = joined(state.pieces, self.schema)
-            waiting = waiting.only(own[waiting.key])
+            waiting = waiting.only(moves[waiting.key])
             target.add(waiting._replace(key=codes[waiting.key]))
         return target

@@ -245,15 +245,15 @@ class EventJoinOperator(Stateful[EventJoinState]):
 
     def _late(self, number: int, items: Items, arrivals: np.ndarray, late: np.ndarray) -> Items | None:
         """The late tuples of a port as rejects, each with a reason that says how late it was; None if none is late."""
-        own = late[arrivals["port"][late["arrival"]] == number]
-        late_items = np.empty(len(own), LATE)
-        late_items["item"], late_items["behind"] = arrivals["item"][own["arrival"]], own["behind"]
+        of_port = late[arrivals["port"][late["arrival"]] == number]
+        late_items = np.empty(len(of_port), LATE)
+        late_items["item"], late_items["behind"] = arrivals["item"][of_port["arrival"]], of_port["behind"]
         name, less = self._times[number].attribute, " less grace" if self._window.grace else ""
 
         def reason(_: int, behind: int) -> str:
             return f"late: {name} is {seconds(behind)} s before the watermark of the join{less}"
 
-        return rejected_late(items, self.spec.name, late_items, arrivals["time"][own["arrival"]], reason)
+        return rejected_late(items, self.spec.name, late_items, arrivals["time"][of_port["arrival"]], reason)
 
 
 def _kernel(window: object) -> tuple[Run, JoinSettings]:

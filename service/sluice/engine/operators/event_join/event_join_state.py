@@ -10,14 +10,7 @@ import numpy as np
 from sluice.columns.encoding import WordColumns
 from sluice.columns.interner import Interner
 from sluice.columns.intrusive_list import NIL
-from sluice.columns.state_tables import (  # fmt: skip
-    FreeSlots,
-    Maps,
-    Table,
-    distinct,
-    moved_to,
-    words_of,
-)
+from sluice.columns.state_tables import FreeSlots, Maps, Table, distinct, moved_to, words_of
 from sluice.columns.tables import Format
 from sluice.engine.operators.event_join import event_join_records
 from sluice.engine.operators.event_join.event_join_records import (
@@ -42,7 +35,7 @@ ENDS = ("oldest", "youngest")
 def tables(layouts: Layouts) -> dict[str, Table]:
     """`layouts` has the stored columns of each side."""
     declared = {"keys_due": Table("key", event_join_records.KEY, fresh={"due": ENDLESS})}
-    for name, own in zip(SIDES, layouts, strict=True):
+    for name, layout in zip(SIDES, layouts, strict=True):
         neighbours = dict.fromkeys(("older", "younger", "leap"), name)
         declared |= {
             f"{name}_lists": Table(
@@ -51,7 +44,7 @@ def tables(layouts: Layouts) -> dict[str, Table]:
             f"{name}_nodes": Table(
                 name, event_join_records.NODE, refers=neighbours | {"owner": "key"}, fresh={"owner": NIL}
             ),
-            f"{name}_words": words_of(name, own),
+            f"{name}_words": words_of(name, layout),
         }
     return declared
 

@@ -59,7 +59,7 @@ class SideState(StoredTuples):
         self.state[FREED] = 0
 
     def stored(self) -> np.ndarray:
-        """The slots of the stored tuples, without that of the default tuple."""
+        """The slots of the stored tuples, without the slot of the default tuple."""
         return self.stored_slots()[NOTHING + 1 :]
 
     def gather(self, chosen: Sequence[tuple[SideState, np.ndarray, np.ndarray]]) -> None:
@@ -150,8 +150,10 @@ class JoinState:
         """Replaces the contents by what `save` gave. Raises StateError if the data is not of such a join."""
         saved = load(data, FORMAT)
         for name, side in zip(SIDES, self.sides, strict=True):
-            own = f"{name}."
-            side.restore({table.removeprefix(own): part for table, part in saved.items() if table.startswith(own)})
+            prefix = f"{name}."
+            side.restore(
+                {table.removeprefix(prefix): part for table, part in saved.items() if table.startswith(prefix)}
+            )
         for name in ("keys", "strings"):
             setattr(self, name, Interner.load({part: saved[f"{name}.{part}"] for part in Interner.PARTS}))
         self.kept_keys, self.kept_strings = column(saved["numbers"], np.int64).tolist()
@@ -196,17 +198,18 @@ class JoinState:
         """
         layouts, clauses = tuple(side.layout for side in self.sides), tuple(side.clause for side in self.sides)
         target = JoinState((layouts[0], layouts[1]), (clauses[0], clauses[1]), self.limits)
-        slots = [[own[wanted[side.stored_tuples["key"][own]]] for side in state.sides for own in (side.stored(),)]
+        slots = [[stored[wanted[side.stored_tuples["key"][stored]]] for side in state.sides
+                  for stored in (side.stored(),)]
                  for state, wanted in chosen]  # fmt: skip
-        keys = [target._keys_of(state, own) for (state, _), own in zip(chosen, slots, strict=True)]
+        keys = [target._keys_of(state, stored) for (state, _), stored in zip(chosen, slots, strict=True)]
         target.reserve_keys()
         for number, side in enumerate(target.sides):
             side.strings = target.strings
             for state, _ in chosen:
                 state.sides[number].strings = state.strings
             side.gather([
-                (state.sides[number], own[number], key)
-                for (state, _), own, key in zip(chosen, slots, keys, strict=True)
+                (state.sides[number], stored[number], key)
+                for (state, _), stored, key in zip(chosen, slots, keys, strict=True)
             ])  # fmt: skip
         target.kept_keys, target.kept_strings = target.keys.count, target.strings.count
         return target
@@ -220,7 +223,7 @@ class JoinState:
         if not state.keys.count:
             return moved_to(np.zeros(int(any(map(len, slots))), np.int64), 0, count)
         sides = zip(state.sides, slots, strict=True)
-        codes = np.unique(np.concatenate([side.stored_tuples["key"][own] for side, own in sides]))
+        codes = np.unique(np.concatenate([side.stored_tuples["key"][stored] for side, stored in sides]))
         codes, known = codes[codes != NIL], self.keys.count
         numbers = distinct(self.keys.intern_arrow(state.keys.take(codes)), known)
         return moved_to(codes, numbers, count)

@@ -129,16 +129,16 @@ class KeyedMapOperator(Stateful[PreviousState]):
 
     def _runs(self, state: PreviousState, key: np.ndarray, at: np.ndarray) -> Runs:
         order = np.argsort(key, kind="stable")
-        own, came, numbers = key[order], at[order], np.arange(len(key))
-        first = np.append(True, own[1:] != own[:-1])
-        known = state.partitions[own]
+        keys, came, numbers = key[order], at[order], np.arange(len(key))
+        first = np.append(True, keys[1:] != keys[:-1])
+        known = state.partitions[keys]
         place = numbers - np.maximum.accumulate(np.where(first, numbers, 0))
         last = np.where(first, known["last"], np.append(0, came[:-1]))
         anew = (came - last >= self._forget) & ~(first & (known["size"] == 0))
         begun = np.maximum.accumulate(np.where(first | anew, numbers, 0))  # the last beginning of a history before
         whole = place == numbers - begun  # it is that of the key in this batch: then the state may have more
         before = numbers - begun + np.where(whole & ~anew[begun], known["size"], 0)
-        return Runs(order, own, place, np.minimum(before, state.longest))
+        return Runs(order, keys, place, np.minimum(before, state.longest))
 
     def _earlier(self, state: PreviousState, runs: Runs, words: np.ndarray, call: Call) -> pa.Array:
         """The values of one call, by tuple: from the batch if the earlier tuple is in it, else from the state. Null if
@@ -148,9 +148,9 @@ class KeyedMapOperator(Stateful[PreviousState]):
         there, inside = runs.before >= steps, runs.place >= steps
         rows = words[runs.order[np.where(there & inside, numbers - steps, numbers)]]
         stored = np.flatnonzero(there & ~inside)
-        own = runs.key[stored]
-        turn = (state.partitions["next"][own] + runs.place[stored] - steps) % state.longest
-        rows[stored] = state.words[own * state.longest + turn]
+        keys = runs.key[stored]
+        turn = (state.partitions["next"][keys] + runs.place[stored] - steps) % state.longest
+        rows[stored] = state.words[keys * state.longest + turn]
         back = np.empty(len(numbers), np.int64)
         back[runs.order] = numbers
         return or_null(self._columns.column(self._places[call], rows[back], state.strings), there[back])
@@ -160,8 +160,8 @@ class KeyedMapOperator(Stateful[PreviousState]):
         size, last = state.longest, np.append(runs.key[1:] != runs.key[:-1], True)
         count = np.repeat(runs.place[last], np.diff(np.flatnonzero(last), prepend=-1)) + 1
         kept = np.flatnonzero(count - runs.place <= size)
-        own = runs.key[kept]
-        slots = own * size + (state.partitions["next"][own] + runs.place[kept]) % size
+        of_kept = runs.key[kept]
+        slots = of_kept * size + (state.partitions["next"][of_kept] + runs.place[kept]) % size
         state.words[slots] = words[runs.order[kept]]
         ends = np.flatnonzero(last)
         keys, held = runs.key[ends], np.minimum(runs.before[ends] + 1, size)

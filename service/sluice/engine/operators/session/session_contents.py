@@ -134,9 +134,9 @@ def _take_over(c: SessionArrays, s: int, other: int) -> None:
     at = c.chains[other].oldest
     while at != NIL:
         following = c.contents[at].following
-        own = c.contents[at].older if c.grouped else c.chains[s].oldest
-        if own != NIL and c.contents[own].session == s:
-            _combine(c, own, at)
+        content = c.contents[at].older if c.grouped else c.chains[s].oldest
+        if content != NIL and c.contents[content].session == s:
+            _combine(c, content, at)
             _free(c, at)
         else:
             _append(c, s, at)

@@ -9,28 +9,12 @@ import numpy as np
 
 from sluice.columns.interner import Interner
 from sluice.columns.intrusive_list import NIL
-from sluice.columns.state_tables import (  # fmt: skip
-    FreeSlots,
-    Maps,
-    Table,
-    distinct,
-    intern_pairs,
-    moved_to,
-    pairs_of,
-    words,
-)
+from sluice.columns.state_tables import FreeSlots, Maps, Table, distinct, intern_pairs, moved_to, pairs_of, words
 from sluice.columns.tables import Format
 from sluice.engine.operators.aggregate.aggregate_program import Program
 from sluice.engine.operators.keyed_state import PartitionedState
 from sluice.engine.operators.session import session_records
-from sluice.engine.operators.session.session_records import (
-    CONTENTS,
-    FREE_CONTENT,
-    FREE_SESSION,
-    GROUP,
-    LAST,
-    SESSIONS,
-)
+from sluice.engine.operators.session.session_records import CONTENTS, FREE_CONTENT, FREE_SESSION, GROUP, LAST, SESSIONS
 from sluice.engine.windows import early_results
 from sluice.engine.windows.event_time import key_times
 from sluice.engine.windows.event_time.event_records import ENDLESS, NEVER

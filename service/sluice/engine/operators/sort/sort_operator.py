@@ -98,7 +98,8 @@ class SortOutputs:
 
     def rows(self, contents: FiredContents) -> Rows:
         """The tuples of each firing in sort order (O5, O14); tuples with equal keys in order of arrival (O6); behind
-        their attributes their ranks. At most `limit` tuples of a firing (L1), and those equal to the last one (RK3).
+        their attributes their ranks. At most `limit` tuples of a firing (L1), and the tuples with keys equal to the
+        keys of the last one (RK3).
         """
         each = np.repeat(contents.firing, contents.size)
         words = [key for column, order in self._order for key in self._keys(contents, column, order)]

@@ -200,8 +200,8 @@ def _rounded(
 
 def to_decimal(value: Column, *digits: Column) -> Column:
     """The number rounded half to even (DE12). `digits` are the scale of the result, or its precision and its scale."""
-    given = [number.as_py() for number in digits]
-    type_ = DecimalType(*given) if len(given) > 1 else DecimalType(scale=given[0])
+    sizes = [number.as_py() for number in digits]
+    type_ = DecimalType(*sizes) if len(sizes) > 1 else DecimalType(scale=sizes[0])
     if pa.types.is_string(value.type) or pa.types.is_floating(value.type):
         return _of_numbers(value, type_)
     known = decimal(value)

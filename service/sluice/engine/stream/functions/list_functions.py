@@ -6,14 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sluice.engine.stream.functions.column_arguments import (
-    EDGE,
-    INT64,
-    Column,
-    Kernel,
-    by_name,
-    is_scalar,
-)
+from sluice.engine.stream.functions.column_arguments import EDGE, INT64, Column, Kernel, by_name, is_scalar
 
 
 def over_rows(function: Kernel) -> Kernel:

@@ -11,13 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sluice.engine.stream.functions.column_arguments import (
-    Column,
-    Kernel,
-    by_name,
-    is_scalar,
-    none,
-)
+from sluice.engine.stream.functions.column_arguments import Column, Kernel, by_name, is_scalar, none
 
 #: a float64 has no more digits: 10^-340 is below the least one, 10^340 above the largest
 MOST_PLACES = 340

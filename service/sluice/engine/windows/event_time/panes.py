@@ -495,7 +495,7 @@ def _begin_to_close(w: Window, g: Grid, instant: int) -> None:
 
 @inlined
 def _aim(w: Window, g: Grid, p: int, goal: int) -> None:
-    """The partition is to reach the watermark `goal`, FORGOTTEN if it is forgotten then."""
+    """Plans the watermark `goal` for the partition; FORGOTTEN: the partition is to be forgotten."""
     key_time = w.keys.times[p]
     key_time.goal = max(goal, key_time.watermark)
     due = _due(w, g, p)

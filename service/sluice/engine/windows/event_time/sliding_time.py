@@ -141,8 +141,8 @@ def _kept(w: Window, s: SlidingSizes, p: int, time: int, older: int, close: int)
 
     `older` is the youngest node that is not later than `time`.
     """
-    own = (s.left and _left_end(s, time) >= close) or (s.right and s.gap == 0 and _right_end(s, time) >= close)
-    if own:
+    is_needed = (s.left and _left_end(s, time) >= close) or (s.right and s.gap == 0 and _right_end(s, time) >= close)
+    if is_needed:
         return True
     if time < close - s.difference:  # late: no window that could hold it is open
         return False

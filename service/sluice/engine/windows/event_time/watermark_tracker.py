@@ -209,20 +209,20 @@ class Watermarks:
 
 def _taken(items: Items, rows: np.ndarray) -> Items:
     """Builds the output: the items that go on, with the new watermarks between them."""
-    own = rows["place"] < 0
-    if not own.any() and len(rows) == len(items):
+    is_new = rows["place"] < 0
+    if not is_new.any() and len(rows) == len(items):
         return items
     place = np.maximum(rows["place"], 0)
 
     def column(values: np.ndarray, of_watermarks: int) -> np.ndarray:
         taken = values.take(place) if len(values) else np.zeros(len(place), values.dtype)
-        taken[own] = of_watermarks
+        taken[is_new] = of_watermarks
         return taken
 
     event, at = rows["event"].copy(), rows["at"].copy()
     return Items(
         event, at, column(items.kind, WATERMARK), column(items.source, MADE), column(items.key, -1), items.keys,
-        items.tuples, np.where(own, rows["watermark"], column(items.watermark, 0)),
+        items.tuples, np.where(is_new, rows["watermark"], column(items.watermark, 0)),
     )  # fmt: skip
 
 

@@ -7,7 +7,7 @@ it leaves (CLEAR). The kernel does not depend on aggregates, and the code that r
 does not depend on policies.
 
 window_records.py      the records that the kernel reads and writes
-item_records.py        the items of a batch as such records
+window_records.py        the items of a batch as such records
 window_kernel.py       the kernel: items and ticks in order
 tumbling.py, sliding.py   what a tuple, a tick or a mark does to a window of this kind
 eviction.py            which tuples leave a sliding window
@@ -23,7 +23,6 @@ and its reference value) stays in the partition's record.
 """
 
 from sluice.engine.windows.processing_time.eviction import evict, evict_expired, evict_oldest
-from sluice.engine.windows.processing_time.item_records import arrivals
 from sluice.engine.windows.processing_time.partition_eviction import evict_aged, evict_surplus
 from sluice.engine.windows.processing_time.time_queue import expired, leaves
 from sluice.engine.windows.processing_time.tumbling import flush_rest
@@ -53,14 +52,9 @@ from sluice.engine.windows.processing_time.window_records import (
     STORED,
     TICK,
     Window,
+    arrivals,
 )
-from sluice.engine.windows.processing_time.window_tables import (
-    PERIODIC,
-    Windowed,
-    needed,
-    scalars,
-    window_of,
-)
+from sluice.engine.windows.processing_time.window_tables import PERIODIC, Windowed, needed, scalars, window_of
 
 __all__ = [
     "ARRIVAL", "CHAIN", "CLEAR", "EVENT", "EVICT", "FIRE", "FIRING", "FIRST", "FULL", "INSERT", "INSTANT", "LAST",

@@ -64,7 +64,7 @@ def flush_rest(w: Window, at: int, event: int) -> None:
 @inlined
 def flush_waiting(w: Window, p: int, due: int) -> None:
     """Flushes a partition whose wait from its first tuple on is over at `due` (H5). The partitions that are due at one
-    time are one group, as those of a tick are.
+    time are one group, as the partitions of a tick are.
     """
     last = w.used[1] - 1
     if last < 0 or w.firings[last].at != due or w.firings[last].reason != SINCE_FIRST:

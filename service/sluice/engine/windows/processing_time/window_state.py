@@ -15,7 +15,7 @@ from sluice.columns.intrusive_list import NIL
 from sluice.columns.state_tables import FreeSlots, Maps, Table, Tables, rename, walked
 from sluice.engine.windows import early_results
 from sluice.engine.windows.processing_time import time_queue
-from sluice.engine.windows.processing_time.window_records import (  # fmt: skip
+from sluice.engine.windows.processing_time.window_records import (
     AGE,
     CHAIN,
     FIRST,

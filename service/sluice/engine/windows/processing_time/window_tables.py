@@ -1,4 +1,4 @@
-"""Which tables a window needs for its policies, and how the kernel gets those of a state (window_state.py)."""
+"""Which tables a window needs for its policies, and how the kernel gets the tables of a state (window_state.py)."""
 
 from __future__ import annotations
 

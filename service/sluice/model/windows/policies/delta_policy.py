@@ -37,8 +37,8 @@ class Delta(Policy):
         match part.arguments:
             case (attribute, text) if text and ((size := part.seconds(text)) is None or size >= 0):
                 return Mistyped() if given is None else _typed(attribute, text, part, given)
-        what = "the name of an attribute, and a number that is not negative or an expression"
-        return part.fault(f"delta(attribute, size) with {what}")
+        expected = "the name of an attribute, and a number that is not negative or an expression"
+        return part.fault(f"delta(attribute, size) with {expected}")
 
     def clause(self) -> str:
         return f"delta({self.attribute}, {self._size()})"

@@ -49,8 +49,8 @@ class PartitionAge(PartitionEviction):
     @classmethod
     def read(cls, part: Part) -> PartitionAge | Fault:
         match part.arguments:
-            case (text,) if (given := part.seconds(text)) is not None and 0 <= given <= MAX_SECONDS:
-                return cls(int(given))  # V6
+            case (text,) if (length := part.seconds(text)) is not None and 0 <= length <= MAX_SECONDS:
+                return cls(int(length))  # V6
         expected = f"{cls.form} with a number that is not negative, such as {part.durations}"
         return part.fault(expected, part.spelled_here())
 

@@ -122,8 +122,8 @@ def fixed(
     have. `form`: how messages spell the policy.
     """
     match part.arguments:
-        case (text,) if (given := part.seconds(text)) is not None and 0 < given <= most:
-            exact = given * SECOND
+        case (text,) if (length := part.seconds(text)) is not None and 0 < length <= most:
+            exact = length * SECOND
             return int(exact) if exact == int(exact) else part.fault(f"{form} in whole nanoseconds")
     expected = f"{form} with a number above 0, at most {limit}, such as {part.durations}"
     return part.fault(expected, part.spelled_here(calendar))

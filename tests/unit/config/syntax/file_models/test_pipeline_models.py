@@ -6,7 +6,7 @@ import yaml
 
 from sluice.config.syntax.file_models.pipeline_models import json_schema
 from sluice.files import project_file
-from tests.unit.config.files import aggregate
+from tests.unit.config.pipeline_files import aggregate
 
 FILE = project_file("schemas/pipeline.schema.json")
 

@@ -12,7 +12,7 @@ from sluice.config.load import load_text
 from sluice.engine.graph import Graph
 from sluice.engine.stream.clock import Clock
 from sluice.engine.windows.event_time.timeline_blocks import PREFETCH_THRESHOLD, TOP
-from tests.spec.tuples import items
+from tests.spec.tuple_batches import items
 
 KEYS, SECONDS, BATCH = 15_000, 7, 10_000
 PIPELINE = """

@@ -8,14 +8,7 @@ import numpy as np
 import pytest
 
 from sluice.engine.windows.event_time.event_records import ENDLESS, PARTITION
-from sluice.engine.windows.event_time.timer_queue import (  # fmt: skip
-    ROOT,
-    TournamentTree,
-    due_before,
-    postpone,
-    replay,
-    schedule,
-)
+from sluice.engine.windows.event_time.timer_queue import ROOT, TournamentTree, due_before, postpone, replay, schedule
 
 
 class Partitions:

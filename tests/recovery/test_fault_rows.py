@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.recovery.rows import ROWS, Table, covering, documented
+from tests.recovery.fault_rows import ROWS, Table, covering, documented
 
 FOLDERS = (Path(__file__).parent, Path(__file__).parents[1] / "cluster")
 COVERED = {row for folder in FOLDERS for row, _ in covering(folder)}

@@ -24,7 +24,7 @@ WAITING = {
 POLL_S = 0.5
 
 
-class Doorbell:
+class RecordWait:
     """Waits for records behind the offsets that were read. For one thread; `end` may be called by another one."""
 
     def __init__(self, kafka: Mapping[str, str], make: Callable[[dict[str, object]], Consumer] = Consumer) -> None:

@@ -7,8 +7,8 @@ import pyarrow as pa
 import pytest
 from confluent_kafka import KafkaError, KafkaException, Producer
 
-from sluice.kafka.librdkafka.enqueue import enqueue
 from sluice.kafka.librdkafka.library import client_pointer
+from sluice.kafka.librdkafka.producer_queue import enqueue
 from sluice.kafka.records import Records, records
 
 #: value, key, timestamp, headers

@@ -253,12 +253,12 @@ def shares(
     if steps is not None:
         step[is_tuple] = steps.chosen
     for number in range(buckets):
-        own = ~is_tuple | (bucket == number)
-        chosen = np.flatnonzero(own | step)
-        if steps is None or own[chosen].all():
-            yield rows.filter(pa.array(own)), chosen
+        whole = ~is_tuple | (bucket == number)
+        chosen = np.flatnonzero(whole | step)
+        if steps is None or whole[chosen].all():
+            yield rows.filter(pa.array(whole)), chosen
         else:
-            yield _with_steps(rows, chosen, own[chosen], steps.times[np.cumsum(is_tuple)[chosen] - 1]), chosen
+            yield _with_steps(rows, chosen, whole[chosen], steps.times[np.cumsum(is_tuple)[chosen] - 1]), chosen
 
 
 def _with_steps(rows: pa.RecordBatch, chosen: np.ndarray, own: np.ndarray, times: np.ndarray) -> pa.RecordBatch:

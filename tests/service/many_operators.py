@@ -22,9 +22,9 @@ from sluice.model.spreading import spread_by
 from sluice.replayer.player import replay
 from sluice.testing import about_input, on_stream, operator_of, pipeline_of, schema_of
 from tests.service.conftest import Service
-from tests.service.playing import ORIGIN, record
+from tests.service.events_as_records import ORIGIN, record
 from tests.spec.comparing import differences
-from tests.unit.kafka.tools import visible
+from tests.unit.kafka.broker_tools import visible
 
 Case = dict[str, Any]
 Record = dict[str, Any]
@@ -113,8 +113,7 @@ def in_handling_order(case: Case) -> Case:
     """A case whose events of one time stand as the service takes them: by port, then by topic partition."""
     ports = ("left", "right")
     order = sorted(
-        case["input"],
-        key=lambda e: (e["at"], ports.index(e.get("port", "left")), e.get("topic_partition", 0)),
+        case["input"], key=lambda e: (e["at"], ports.index(e.get("port", "left")), e.get("topic_partition", 0))
     )
     return case | {"input": order}
 

@@ -12,7 +12,7 @@ from confluent_kafka import Message
 from sluice.files import PACKAGE
 from sluice.kafka import ledger
 from tests.cluster.cluster import Service, prices
-from tests.unit.kafka.tools import visible
+from tests.unit.kafka.broker_tools import visible
 
 BUCKETS, PLACES, RECORDS = 2, 4, 8000
 PAUSING = Path(__file__).parents[1] / "recovery" / "pausing"

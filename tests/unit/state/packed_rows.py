@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from sluice.batch.envelope import IDLE_CLOCK, RECORDS, Packed, ordinal, pack
+from sluice.batch.packed_rows import IDLE_CLOCK, RECORDS, Packed, ordinal, pack
 from sluice.batch.query_plan import Plan
 from sluice.config.load import load_text
 from sluice.engine.stream.items import TUPLE

@@ -1,16 +1,28 @@
-"""Checks a barrier or a pair and builds it (docs/reference/toolkit.md, BA1 to BA8)."""
+"""Checks and builds the operators of SPL's toolkit (docs/reference/toolkit.md): barriers and pairs (BA1 to BA8), delays
+and throttles (DL1 to DL7), splits.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 
 from sluice.config.checks.expression_checks import ExpressionChecks
 from sluice.config.checks.operators.union_checks import Unions
-from sluice.config.syntax.file_models.operator_models import BarrierShape, PairShape, input_key, inputs_of
+from sluice.config.syntax.file_models.operator_models import (
+    BarrierShape,
+    DelayShape,
+    PairShape,
+    SplitShape,
+    ThrottleShape,
+    input_key,
+    inputs_of,
+)
+from sluice.config.syntax.file_models.value_models import written
 from sluice.config.syntax.typed_expressions import Scope
 from sluice.model.errors import nearest
 from sluice.model.expressions import Attribute, Expression
-from sluice.model.spec import Barrier, Output, Port
+from sluice.model.spec import Barrier, Delay, Output, Port, Split
 from sluice.time_units import SECOND
 
 
@@ -68,5 +80,40 @@ def check_keys(typed: ExpressionChecks, index: int, shape: BarrierShape | PairSh
         theirs, ours = ([str(key.type.present) for key in compared.key] for compared in (first, port))
         if theirs != ours:
             has, needs = (", ".join(kinds) or "no key" for kinds in (ours, theirs))
-            what = f"a key with the types of {first.name}, which has {needs}; {port.name} has {has} (rule BA1)"
-            typed.report.problem(path, what, port.name)
+            expected = f"a key with the types of {first.name}, which has {needs}; {port.name} has {has} (rule BA1)"
+            typed.report.problem(path, expected, port.name)
+
+
+def delay(typed: ExpressionChecks, index: int, shape: DelayShape | ThrottleShape) -> Delay:
+    """The operator. Its output tuples have the attributes of the input, unchanged."""
+    source = shape.delay if isinstance(shape, DelayShape) else shape.throttle
+    outputs = typed.outputs(index, shape, None, typed.unchanged(source))
+    scope = typed.scope(source, f"in a {'delay' if isinstance(shape, DelayShape) else 'throttle'}")
+    key = typed.keys(typed.path(index, "partition_by"), shape.partition_by, scope)
+    by = round(shape.by * SECOND) if isinstance(shape, DelayShape) else 0
+    gap = 0 if isinstance(shape, DelayShape) else round(SECOND / shape.rate)
+    return Delay(shape.name, source, outputs, by, gap, shape.buffer, key)
+
+
+def split(typed: ExpressionChecks, index: int, shape: SplitShape) -> Split:
+    """The split. Its output tuples have the attributes of the input, unchanged (SW1)."""
+    outputs = typed.outputs(index, shape, None, typed.unchanged(shape.split))
+    conditions = [_condition(typed, index, shape, stream) for stream in shape.to]
+    if shape.otherwise is not None and shape.otherwise in shape.to:
+        typed.report.problem(typed.path(index, "otherwise"), "a stream that is not in to", shape.otherwise)
+    rest = () if shape.otherwise is None else (None,)
+    return Split(
+        shape.name, shape.split, outputs, conditions=(*conditions, *rest), several=shape.copies == "all"
+    )  # fmt: skip
+
+
+def _condition(typed: ExpressionChecks, index: int, shape: SplitShape, stream: str) -> Expression | None:
+    """The condition of an output: one of its conditions holds or, with `by`, the expression has one of its values."""
+    texts = [_equal(shape.by, value) if shape.by is not None else str(written(value)) for value in shape.to[stream]]
+    whole = texts[0] if len(texts) == 1 else " or ".join(f"({text})" for text in texts)
+    return typed.condition(typed.path(index, "to", stream), whole, typed.scope(shape.split, "in a split"))
+
+
+def _equal(by: str, value: str | float) -> str:
+    """The condition that an expression has this value; a text is a value as it stands."""
+    return f"({by}) == {json.dumps(value, ensure_ascii=False) if isinstance(value, str) else written(value)}"

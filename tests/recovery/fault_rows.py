@@ -1,6 +1,7 @@
 """The rows of the documents' tables of faults, and the letter and number with which the names of their tests begin.
 
-A test that covers row e03 is named `test_e03_...`; test_rows.py checks that each row has a test, and each test a row.
+A test that covers row e03 is named `test_e03_...`; test_fault_rows.py checks that each row has a test, and each such
+test a row.
 """
 
 from __future__ import annotations

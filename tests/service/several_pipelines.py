@@ -20,7 +20,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from sluice.kafka.embedded_broker import free_ports
 from sluice.kafka.topics import create
 from sluice.processes import ChildProcess
-from tests.unit.kafka.tools import visible
+from tests.unit.kafka.broker_tools import visible
 
 #: seconds that anything may take
 PATIENCE = 240

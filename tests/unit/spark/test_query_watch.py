@@ -15,7 +15,7 @@ from sluice.spark import idle_clock, quiet_wait
 from sluice.spark.failures import QueryError
 from sluice.spark.java.java_process import overrides
 from sluice.spark.pipeline.pipeline_run import offsets_of
-from sluice.spark.watch import StopRequest, WatchedQuery, _finish_batch, watch
+from sluice.spark.query_watch import StopRequest, WatchedQuery, _finish_batch, watch
 
 SPARK_SAYS = """[STREAM_FAILED] Query terminated with exception: Traceback (most recent call last):
   File "transactions.py", line 84, in write

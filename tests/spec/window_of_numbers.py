@@ -11,7 +11,7 @@ from sluice.engine.operators.aggregate.aggregate_state import AggregateState
 from sluice.engine.stream.clock import Clock
 from sluice.model.engine_limits import LIMITS, EngineLimits
 from sluice.testing import limited
-from tests.spec.tuples import items
+from tests.spec.tuple_batches import items
 
 PIPELINE = """
 pipeline: numbers

@@ -38,8 +38,8 @@ def in_order(*parts: Decoded) -> Decoded:
 
 
 def merged(values: pa.Array, others: np.ndarray, more: pa.Array, fits: np.ndarray) -> tuple[pa.Array, np.ndarray]:
-    """The values of all rows with one, in order, and which rows have one: `values` are those of all rows but `others`,
-    and `more` those of the others that `fits` names.
+    """The values of all rows with one, in order, and which rows have one: `values` are the values of all rows but
+    `others`; `more` are the values of the `others` that `fits` names.
     """
     good = np.ones(len(values) + len(others), np.bool_)
     good[others] = False

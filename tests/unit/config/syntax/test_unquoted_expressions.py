@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sluice.config.syntax.unquoted import quoted_line
+from sluice.config.syntax.unquoted_expressions import quoted_line
 
 LINES = {
     """where: "ok" == status""": """where: '"ok" == status'""",

@@ -4,9 +4,9 @@ import time
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from sluice.kafka import doorbell
-from sluice.kafka.doorbell import Doorbell
+from sluice.kafka import record_wait
 from sluice.kafka.range_reader import END
+from sluice.kafka.record_wait import RecordWait
 
 STARTS = {("trades", 0): 7, ("trades", 1): 3}
 KAFKA = {"bootstrap.servers": "there:1"}
@@ -50,7 +50,7 @@ class Client:
 
 
 def rang(client, seconds=5.0):
-    return Doorbell(KAFKA, client).wait(STARTS, seconds)
+    return RecordWait(KAFKA, client).wait(STARTS, seconds)
 
 
 def test_a_record_ends_the_wait_and_then_nothing_is_requested():
@@ -77,24 +77,24 @@ def test_an_event_of_the_client_ends_the_wait_and_spark_reports_what_is_wrong(an
 
 def test_after_an_error_of_the_client_the_next_wait_has_a_new_one():
     client = Client(KafkaException(KafkaError(KafkaError._FATAL)), Message())  # noqa: SLF001
-    doorbell = Doorbell(KAFKA, client)
-    assert doorbell.wait(STARTS, 5.0)
-    assert doorbell.wait(STARTS, 5.0)
+    wait = RecordWait(KAFKA, client)
+    assert wait.wait(STARTS, 5.0)
+    assert wait.wait(STARTS, 5.0)
     assert client.made == 2
 
 
 def test_the_same_offsets_are_requested_once():
     client = Client()
-    doorbell = Doorbell(KAFKA, client)
+    wait = RecordWait(KAFKA, client)
     for starts in (STARTS, STARTS, {**STARTS, ("trades", 1): 4}):
-        doorbell.wait(starts, 0.001)
+        wait.wait(starts, 0.001)
     assert client.assigned == [STARTS, {**STARTS, ("trades", 1): 4}]
 
 
 def test_the_end_of_the_query_ends_the_wait():
-    doorbell = Doorbell(KAFKA, Client())
-    doorbell.end()
-    assert doorbell.wait(STARTS, 60.0)
+    wait = RecordWait(KAFKA, Client())
+    wait.end()
+    assert wait.wait(STARTS, 60.0)
 
 
 class Hung(Client):
@@ -109,11 +109,11 @@ class Hung(Client):
 
 
 def test_a_client_that_does_not_return_is_replaced(monkeypatch):
-    monkeypatch.setattr(doorbell, "REQUEST", 0.01)
+    monkeypatch.setattr(record_wait, "REQUEST", 0.01)
     over = threading.Event()
     clients = [Hung(over), Client(Message())]
-    bell = Doorbell(KAFKA, lambda _: clients.pop(0))
-    assert bell.wait(STARTS, 5.0), "Spark asks for itself"
-    assert bell.wait(STARTS, 5.0)
+    wait = RecordWait(KAFKA, lambda _: clients.pop(0))
+    assert wait.wait(STARTS, 5.0), "Spark asks for itself"
+    assert wait.wait(STARTS, 5.0)
     assert not clients
     over.set()
