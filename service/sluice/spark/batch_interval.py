@@ -5,7 +5,7 @@ ends a transaction. So the shorter the interval, the lower the latency, and the 
 work. The word of the setting stands for a share of one processor, for the fixed work of all pipelines of the service:
 
     interval = fixed work of a batch (processor seconds) / share, at most LONGEST_S for each pipeline that runs
-    on a busy machine: * (1 + 2 * stalled), at most MAX_S
+    on a busy machine: * (1 + stalled), at most MAX_S
 
 Without the limit a service that has just started would wait for long: it pays ten times as much for a batch, and Java
 compiles its code only while batches run. A batch that may have left records behind is followed at once.
@@ -43,7 +43,7 @@ MAX_S, WINDOW_S = 1.0, 1.0
 #: a batch of this part of the largest one may have left records behind
 FULL = 0.5
 #: how much longer the interval is while some process always waits for a processor, as a part of the interval
-STRETCH = 2.0
+STRETCH = 1.0
 #: the weight of a new measurement in the moving average
 WEIGHT = 0.3
 TICKS = os.sysconf("SC_CLK_TCK")
