@@ -44,8 +44,8 @@ INPUT, OUTPUT = f"{NAME}-records", f"{NAME}-results"
 KEYS, MANY = 10_000, 2_000_000
 #: seconds of the measurement of the peak, until a service must have started, and until a backlog must be gone
 PEAK_S, START_S, CATCH_UP_S = 20.0, 120.0, 900.0
-#: records between two looks of the loader at its rate; 8 bytes of the state for each value of a window
-PIECE, VALUE_BYTES = 500, 8
+#: records between two looks of the loader at its rate; bytes of the state for each value of a window, by measurement
+PIECE, VALUE_BYTES = 500, 26
 #: the values of a window
 LENGTH = 10
 SHARE_HOT = 0.9
