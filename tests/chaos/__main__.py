@@ -32,7 +32,7 @@ from typing import Any
 import yaml
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from benchmarks.machine import machine
+from benchmarks.machine import busy, machine
 from benchmarks.results_page import write
 from sluice.kafka import ledger
 from sluice.kafka.topics import LEDGER_CONFIG, create
@@ -375,7 +375,7 @@ def lines_of(text: str) -> list[str]:
     head, _, behind = text.partition("\n| fault |")
     faults, *modes = behind.split("\nMode ")
     kinds = ", ".join(f"{kind} {count} ({median})" for kind, count, median, _ in cells(faults) if count.isdecimal())
-    about = f"{machine()}, {datetime.now(UTC):%Y-%m-%d}."
+    about = f"{machine()}, {datetime.now(UTC):%Y-%m-%d}; {busy()}."
     return [
         about,
         "",

@@ -30,7 +30,7 @@ import yaml
 from confluent_kafka import Consumer, TopicPartition
 
 from benchmarks.load import PARTITIONS, make_topic, quick_producer
-from benchmarks.machine import machine
+from benchmarks.machine import busy, machine
 from benchmarks.results_page import write
 from benchmarks.state import plant
 from sluice.config.load import load_text
@@ -388,10 +388,11 @@ def main() -> None:
         with tempfile.TemporaryDirectory(prefix="sluice-soak-") as folder, EmbeddedBroker(heap="1g") as broker:
             run = Run(broker.bootstrap, Path(folder), options)
             text = [
-                f"{machine()}, {datetime.now(UTC):%Y-%m-%d}, {options.minutes:g} minutes.",
+                f"{machine()}, {datetime.now(UTC):%Y-%m-%d}, {options.minutes:g} minutes",
                 "",
                 *SCENARIOS[scenario](run),
             ]
+            text[0] += f"; {busy()}."
         print(f"### {scenario}", *text, "", sep="\n", flush=True)  # noqa: T201
         if options.write:
             write(f"soak {scenario}", text, "docs/chaos.md")
