@@ -189,10 +189,10 @@ def test_the_documentation_has_the_faults_and_the_growth_as_text():
     growth = ["| quantity | first | last | an hour |", "| --- | --- | --- | --- |", "| files | 1 | 2 | +3 |"]
     modes = ["Mode alone: flat", "", *growth, "", "Mode cluster: flat", "", "Too few samples."]
     lines = lines_of("\n".join(["Seed 1: A.", "", *faults, "", *modes]))
+    begin = "Times of each fault (and the median of the seconds to the next output, from one on)"
     assert lines[2:] == [
-        "Seed 1: A.", "",
-        "Times of each fault (and the median of the seconds to the next output, from one on): "
-        + "kill jvm 1 (9.0), kill state 2.", "", "Mode alone: flat: files 1 and 2.", "", "Mode cluster: too few samples.",
+        "Seed 1: A.", "", f"{begin}: kill jvm 1 (9.0), kill state 2.", "", "Mode alone: flat: files 1 and 2.",
+        "", "Mode cluster: too few samples.",
     ]  # fmt: skip
 
 
