@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import platform
 from pathlib import Path
 
 from sluice.processes import processors
+
+
+def busy() -> str:
+    """How busy the machine was, by whatever ran on it."""
+    return f"load of the machine in the last 15 minutes {os.getloadavg()[2]:.1f}"
 
 
 def machine() -> str:

@@ -32,7 +32,7 @@ from typing import Any
 import yaml
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from benchmarks.machine import machine
+from benchmarks.machine import busy, machine
 from benchmarks.results_page import write
 from sluice.kafka import ledger
 from sluice.kafka.topics import LEDGER_CONFIG, create
@@ -374,14 +374,15 @@ def lines_of(text: str) -> list[str]:
     """The page for the documentation: the kinds of faults in one paragraph, the growth of each mode in another."""
     head, _, behind = text.partition("\n| fault |")
     faults, *modes = behind.split("\nMode ")
-    kinds = ", ".join(f"{kind} {count} ({median})" for kind, count, median, _ in cells(faults) if count.isdecimal())
-    about = f"{machine()}, {datetime.now(UTC):%Y-%m-%d}."
+    rows = [row for row in cells(faults) if row[1].isdecimal()]
+    kinds = ", ".join(f"{kind} {count}" + f" ({median})" * (float(median) >= 1) for kind, count, median, _ in rows)
+    about = f"{machine()}, {datetime.now(UTC):%Y-%m-%d}; {busy()}."
     return [
         about,
         "",
         *head.rstrip().splitlines(),
         "",
-        f"Times of each fault, and the median of the seconds to the next output: {kinds}.",
+        f"Times of each fault (and the median of the seconds to the next output, from one on): {kinds}.",
         *(line for mode in modes for line in ("", of_mode(mode))),
     ]
 

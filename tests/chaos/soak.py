@@ -30,7 +30,7 @@ import yaml
 from confluent_kafka import Consumer, TopicPartition
 
 from benchmarks.load import PARTITIONS, make_topic, quick_producer
-from benchmarks.machine import machine
+from benchmarks.machine import busy, machine
 from benchmarks.results_page import write
 from benchmarks.state import plant
 from sluice.config.load import load_text
@@ -44,8 +44,8 @@ INPUT, OUTPUT = f"{NAME}-records", f"{NAME}-results"
 KEYS, MANY = 10_000, 2_000_000
 #: seconds of the measurement of the peak, until a service must have started, and until a backlog must be gone
 PEAK_S, START_S, CATCH_UP_S = 20.0, 120.0, 900.0
-#: records between two looks of the loader at its rate; 8 bytes of the state for each value of a window
-PIECE, VALUE_BYTES = 500, 8
+#: records between two looks of the loader at its rate; bytes of the state for each value of a window, by measurement
+PIECE, VALUE_BYTES = 500, 26
 #: the values of a window
 LENGTH = 10
 SHARE_HOT = 0.9
@@ -388,10 +388,11 @@ def main() -> None:
         with tempfile.TemporaryDirectory(prefix="sluice-soak-") as folder, EmbeddedBroker(heap="1g") as broker:
             run = Run(broker.bootstrap, Path(folder), options)
             text = [
-                f"{machine()}, {datetime.now(UTC):%Y-%m-%d}, {options.minutes:g} minutes.",
+                f"{machine()}, {datetime.now(UTC):%Y-%m-%d}, {options.minutes:g} minutes",
                 "",
                 *SCENARIOS[scenario](run),
             ]
+            text[0] += f"; {busy()}."
         print(f"### {scenario}", *text, "", sep="\n", flush=True)  # noqa: T201
         if options.write:
             write(f"soak {scenario}", text, "docs/chaos.md")

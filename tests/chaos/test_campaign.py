@@ -184,14 +184,15 @@ def test_a_process_that_is_no_java_has_no_heap():
 
 
 def test_the_documentation_has_the_faults_and_the_growth_as_text():
-    table = (
-        "| quantity | first third | last third | growth an hour |\n| --- | --- | --- | --- |\n| files | 1 | 2 | +3 |"
-    )
-    faults = "| fault | times | s, median | most |\n| --- | --- | --- | --- |\n| kill state | 2 | 0.1 | 0.3 |"
-    lines = lines_of(f"Seed 1: A.\n\n{faults}\n\nMode alone: flat\n\n{table}\n\nMode cluster: flat\n\nToo few samples.")
+    faults = ["| fault | times | median | most |", "| --- | --- | --- | --- |",
+              "| kill jvm | 1 | 9.0 | 9.0 |", "| kill state | 2 | 0.1 | 0.3 |"]  # fmt: skip
+    growth = ["| quantity | first | last | an hour |", "| --- | --- | --- | --- |", "| files | 1 | 2 | +3 |"]
+    modes = ["Mode alone: flat", "", *growth, "", "Mode cluster: flat", "", "Too few samples."]
+    lines = lines_of("\n".join(["Seed 1: A.", "", *faults, "", *modes]))
+    begin = "Times of each fault (and the median of the seconds to the next output, from one on)"
     assert lines[2:] == [
-        "Seed 1: A.", "", "Times of each fault, and the median of the seconds to the next output: kill state 2 (0.1).",
-        "", "Mode alone: flat: files 1 and 2.", "", "Mode cluster: too few samples.",
+        "Seed 1: A.", "", f"{begin}: kill jvm 1 (9.0), kill state 2.", "", "Mode alone: flat: files 1 and 2.",
+        "", "Mode cluster: too few samples.",
     ]  # fmt: skip
 
 
