@@ -31,7 +31,7 @@ KEYS = frozenset(WORD.findall(
     "category flag flags zone channel route trip line block ssn iban bin mcc mnc imei imsi vin asn ip squawk lat "
     "lon lng latitude longitude user order customer device sensor station severity facility priority rank stage gate "
     "attempt attempts quality terminal node shard thread process errno level lsn pos row server timezone ordinal "
-    "second namespace time identity slave addr rack slot bay"
+    "second namespace time identity addr rack slot bay"
 ))  # fmt: skip
 #: ends of names in one word, such as userid; of them `bid`, `humid` and `paid` are not
 KEY_ENDS = (
@@ -69,8 +69,11 @@ THINGS = frozenset(WORD.findall(
     "item repository repo project job queue charger turbine inverter pump robot truck patient merchant driver courier "
     "asset slave"
 ))  # fmt: skip
-#: things of which a whole number may also say how many there are, or how large one is
-COUNTED = frozenset(("s", "queue", "token", "pump"))
+#: things that often have a number: `project: 7`. Whole numbers below others, such as `car: 7`, may count them
+NUMBERED = frozenset(WORD.findall(
+    "project tenant shop store branch merchant client machine meter product article item asset app service instance "
+    "host repository repo region city room camera player venue market job slave"
+))  # fmt: skip
 #: names of the time at which something happened, without signs between their words
 EVENT_TIMES = frozenset(WORD.findall(
     "timestamp time ts tsms tsus tsns eventtime eventtimestamp t tst dt at when created createdat timeunixnano "
@@ -166,7 +169,7 @@ def _ends_as_key(name: str) -> bool:
 
 def _numbers_things(name: str, values: Sequence[Any]) -> bool:
     """Whether these are the numbers of things, such as `project: 7`."""
-    return bool(values) and _whole(values) and not (THINGS - COUNTED).isdisjoint(words(name)[-1:])
+    return bool(values) and _whole(values) and not NUMBERED.isdisjoint(words(name)[-1:])
 
 
 def _all_differ(values: Sequence[Any]) -> bool:
