@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
+from hypothesis.internal.conjecture.engine import ConjectureRunner
 
 from sluice.kafka.embedded_broker import EmbeddedBroker
 from sluice.model.secrets import MASKS
@@ -88,6 +89,14 @@ def _no_masks() -> Iterator[None]:
     """Values of ${...} are masked for as long as a process lives; each test is a process of its own in this."""
     yield
     MASKS.clear()
+
+
+@pytest.fixture
+def distinct_cases(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Draws each random case anew. Else hypothesis makes up to five of six cases by repeating a part of the case before
+    them, and an operator and its sizes are drawn for the sixth alone.
+    """
+    monkeypatch.setattr(ConjectureRunner, "generate_mutations_from", lambda *_: None)
 
 
 @pytest.fixture
