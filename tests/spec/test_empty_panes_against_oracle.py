@@ -35,10 +35,10 @@ MOST = 4
 OUTPUT = {
     "k": "k", "twice": "k + k", "start": "intervalStart()", "end": "intervalEnd()", "n": "Count()", "all": "CountAll()",
     "sum": "Sum(i)", "zero": "Max(i)", "before": "Collect(i)", "mean": "Average(i) + 1", "empty": "isEmpty()",
-    "index": "paneIndex()",
+    "index": "paneIndex()", "timing": "paneTiming()",
 }  # fmt: skip
 #: functions that need the tuples of all keys
-ONE_BUCKET = ("CountAll()", "paneIndex()")
+ONE_BUCKET = ("CountAll()", "paneIndex()", "paneTiming()")
 FILLS = {"zero": "zero", "before": "previous", "mean": "previous"}
 
 
@@ -161,6 +161,7 @@ class Slow:
         key = self.keys[name]
         count = sum(len(self.inside(other, end)) for other in self.keys.values())
         row = {"k": name, "twice": name * 2, "start": self.start(end), "end": end, "empty": empty, "all": count}
+        row["timing"] = "paneLate" if index and not empty else "paneOnComplete"
         if empty:
             return row | {"n": 0, "sum": None, "zero": 0, "index": 0} | {x: key.row[x] for x in ("before", "mean")}
         values = [i for _, i in self.inside(key, end)]
@@ -248,6 +249,27 @@ def test_days_of_a_zone():
 
 
 # ---- bounds and the end ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("batches", [[], [1, 1, 1, 1], [2], [3]])
+def test_a_key_that_was_forgotten_repeats_nothing_of_before(batches: list[int]):
+    """KT4: the value of `previous` is that of the key's own life, also if it ended in the same batch."""
+    operator = {
+        "kind": "aggregate", "window": "timeInterval, intervalDuration(1), partitioned", "partition_by": ["k"],
+        "event_time": "t", "schema": {"k": "string", "i": "int64", "t": "timestamp"},
+        "watermarks": {"per": "key", "lag": 0, "idle_after": 4, "forget_after": 8},
+        "empty_panes": {"fill": "previous", "forget_after": 9},
+        "output": {"second": "second(intervalStart())", "last": "Last(i)"},
+    }  # fmt: skip
+    times = {0: 50, 10: 20, 11: 23}
+    events: list[dict[str, Any]] = [
+        {"at": float(at), "tuple": {"k": "a", "i": at, "t": f"2024-01-01T00:00:{second}Z"}}
+        for at, second in times.items()
+    ]
+    found = run_case({"operator": operator, "input": [*events, {"at": 16.0}]}, batches)
+    assert [tuple(record["tuple"].values()) for record in found if "tuple" in record] == [
+        (50, 0), (20, 10), (21, 10), (22, 10), (23, 11),
+    ]  # fmt: skip
 
 
 def test_a_watermark_that_jumps_by_a_year(monkeypatch: pytest.MonkeyPatch):

@@ -248,6 +248,33 @@ def test_a_key_that_was_forgotten_begins_anew():
     assert results(", forget_after: 20s", *events)[:2] == [(1, "tens", "a", 86_409_999, 1), (3, "tens", "a", 9_999, 1)]
 
 
+@pytest.mark.parametrize("window", ["timeInterval, intervalDuration(1d)", "cumulate, maximumDuration(1d), step(12h)"])
+def test_the_day_of_a_device_that_is_idle_closes(window: str):
+    """KT3: with a discardAge a tuple is late if it is that much before the end of the last day, here 22:00 UTC."""
+    text = f"""
+pipeline: days
+streams:
+  in:
+    topic: in
+    schema: {{k: string, ts: timestamp}}
+    event_time: {{attribute: ts, lag: 1s, per: key, idle_after: 5s}}
+  days: {{topic: days}}
+operators:
+  - name: day
+    aggregate: in
+    window: "{window}, discardAge(2h), partitioned"
+    align: {{zone: Europe/Berlin}}
+    partition_by: [k]
+    output: {{days: {{to: intervalEnd(), n: Count()}}}}
+"""
+    times = ["2024-04-01T10:30:00Z", "2024-04-01T19:59:59Z", "2024-04-01T20:00:00Z"]
+    events = [{"at": 10.0 * n, "stream": "in", "tuple": {"k": "a", "ts": time}} for n, time in enumerate(times)]
+    found = list(replay(load_text(text, "days", environment=None), [*events, {"at": 40.0}]))
+    (letter,) = [record["dead_letter"]["reason"] for record in found if "dead_letter" in record]
+    assert letter == "late: ts is 1 s before the watermark of its key less discardAge"
+    assert [record["tuple"]["n"] for record in found if "tuple" in record][-1] == 2
+
+
 # ---- what is refused -------------------------------------------------------------------------------------------------
 
 LATE = "timeInterval, intervalDuration(5), discardAge(5), partitioned"

@@ -11,7 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sluice.config.load import check_text
+from sluice.engine.operators.dedup.dedup_state import DedupState
+from sluice.engine.windows.event_time.event_records import ENDLESS
 from sluice.model.engine_limits import EngineLimits
+from sluice.replayer.event_batches import Cutter
+from sluice.replayer.event_file import numbered
+from sluice.replayer.player import Player
+from sluice.testing import pipeline_of, run_case
 from tests.spec.every_cut import check_expected
 from tests.spec.strategies import Case, cuts
 from tests.spec.test_split_and_merge import Division, check_case, divisions
@@ -43,7 +49,7 @@ def cases(draw: st.DrawFn) -> Case:
 def expected(case: Case) -> list[dict[str, Any]]:
     operator, remembered, records = case["operator"], dict[str, float](), []
     word, _, size = operator["within"].rstrip(")").replace("v, ", "").partition("(")
-    count, highest = 0, float("-inf")
+    count = 0
     for number, event in enumerate(case["input"]):
         if "punct" in event:
             records.append({"after": number, "punct": "window"})
@@ -52,15 +58,14 @@ def expected(case: Case) -> list[dict[str, Any]]:
         row = event["tuple"]
         count += 1
         now = {"count": count, "delta": row["v"], "time": event["at"]}[word]
+        if word == "delta":
+            remembered = {key: value for key, value in remembered.items() if now - value <= float(size)}
         before = remembered.get(row["k"], float("-inf"))
         is_duplicate = now - before < float(size) if word == "time" else now - before <= float(size)
         if not is_duplicate:
             records.append({"after": number, "tuple": row})
         if not is_duplicate or operator["reset_on_duplicate"]:
             remembered[row["k"]] = now
-        highest = max(highest, now)
-        if word == "delta":
-            remembered = {key: one for key, one in remembered.items() if highest - one <= float(size)}
     return records
 
 
@@ -74,6 +79,32 @@ def test_random_tuples(case: Case, batches: list[int]):
 @settings(max_examples=20, derandomize=True, deadline=None)
 def test_states_that_are_split_and_merged(case: Case, division: Division):
     check_case(case, division)
+
+
+def test_values_that_begin_again_have_duplicates():
+    """Only a value that comes later makes a key forgotten (Z10): the greatest value before it does not."""
+    operator = {"kind": "dedup", "by": ["k"], "within": "delta(v, 2)"}
+    rows = [("a", 1000), ("b", 1), ("b", 2), ("b", 3), ("a", 2), ("b", 9), ("b", 9), ("c", 7), ("b", 8)]
+    events = [{"at": float(n), "tuple": {"k": key, "v": value}} for n, (key, value) in enumerate(rows)]
+    found = run_case({"operator": operator, "input": events}, [1] * len(events))
+    assert [record["after"] for record in found] == [0, 1, 5, 7]
+
+
+def test_a_state_with_the_greatest_value_in_place_of_a_queue():
+    """A state of an older version forgets, as it is loaded, the keys that were forgotten by the greatest value."""
+    operator = {"kind": "dedup", "by": ["k"], "within": "delta(v, 2)"}
+    rows = [{"k": key, "v": value} for key, value in [("a", 1), ("b", 4), ("a", 2), ("b", 3)]]
+    events = [{"at": float(n), "stream": "input", "tuple": row} for n, row in enumerate(rows)]
+    pipeline = pipeline_of({"operator": operator, "input": events})
+    player, cutter, placed = Player(pipeline, {"input": 1}), Cutter(pipeline.inputs), list(numbered(events))
+    state = player.graph.initial()
+    list(player.feed(state, cutter.batch(placed[:2])))
+    (older,) = state.operators
+    assert isinstance(older, DedupState)
+    older.partitions["due"], older.clocks[0] = ENDLESS, 4
+    loaded = player.graph.load(player.graph.save(state))
+    found = player.feed(loaded, cutter.batch(placed[2:]))
+    assert [record["tuple"] for record in found] == [{"k": "a", "v": 2}]
 
 
 def test_a_dedup_of_an_unknown_stream_has_one_message():

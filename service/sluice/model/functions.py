@@ -302,12 +302,13 @@ FUNCTIONS: Mapping[str, Function] = {f.name: f for f in (
     row("second", "whole second, 0 to 59", "timestamp -> int64 : second"),
     row("startOfDay", "the first moment of the date", "timestamp -> timestamp : start_of_day",
         "timestamp, zone -> timestamp : start_of_day"),
-    row("startOf", "the first moment of the time's minute, day, week (from Monday), month and so on",
+    row("startOf", "the first moment of the time's minute, day, week (from Monday), month and so on; an hour that "
+        "occurs twice is two hours",
         "timestamp, unit -> timestamp : start_of", "timestamp, unit, zone -> timestamp : start_of"),
     row("addTime", "the time so many units later, or earlier for a negative number; days and longer units are those of "
         "the calendar, and a day that the month lacks is its last one; no value outside of 1677 to 2262",
         "timestamp, int64, unit -> timestamp : add_time", "timestamp, int64, unit, zone -> timestamp : add_time"),
-    row("timeBetween", "whole units from the first time to the second; negative if the second is earlier",
+    row("timeBetween", "whole units from the earlier time to the later one; negative if the second is the earlier one",
         "timestamp, timestamp, unit -> int64 : time_between",
         "timestamp, timestamp, unit, zone -> int64 : time_between"),
     row("floorTime", "the start of the time's interval; intervals of the given length count from 1970",

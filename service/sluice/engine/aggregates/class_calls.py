@@ -29,30 +29,42 @@ LOG = logging.getLogger(__name__)
 Compute = Callable[[slice], pa.Array]
 
 
-class Divided(NamedTuple):
-    """Values, and which of them are missing because the class failed."""
+class _Divided(NamedTuple):
+    """Values, which of them are missing because the class failed, and the first of its exceptions."""
 
     values: pa.Array
     failed: np.ndarray
+    error: Exception | None = None
 
 
-def divided(custom_class: type[Any] | Callable[[], Any], compute: Compute, part: slice, type_: Type) -> Divided:
-    """The values of the rows in a part. If the class fails, it is called for each half, down to single rows (FN7)."""
+def divided(
+    custom_class: type[Any] | Callable[[], Any], compute: Compute, part: slice, type_: Type
+) -> tuple[pa.Array, np.ndarray]:
+    """The values of the rows in a part, and which of them are missing. If the class fails, it is called for each half,
+    down to single rows (FN7). The log has the first exception alone, because a class may fail for each row.
+    """
+    values, failed, error = _divided(custom_class, compute, part, type_)
+    if error is not None:
+        what = (int(failed.sum()), len(failed), custom_class)
+        LOG.warning("%d of %d values of %s are missing, the first since:", *what, exc_info=error)
+    return values, failed
+
+
+def _divided(custom_class: type[Any] | Callable[[], Any], compute: Compute, part: slice, type_: Type) -> _Divided:
     count = part.stop - part.start
     if not count:
-        return Divided(pa.nulls(0, form(type_).arrow), np.zeros(0, np.bool_))
+        return _Divided(pa.nulls(0, form(type_).arrow), np.zeros(0, np.bool_))
     values = call_limit.call_over_arrays(custom_class, _tried, compute, part, type_)
     if isinstance(values, pa.Array):
         absent = values.is_null().to_numpy(zero_copy_only=False)
-        return Divided(values, absent if not type_.optional else np.zeros(count, np.bool_))
+        return _Divided(values, absent if not type_.optional else np.zeros(count, np.bool_))
     if count == 1:
-        LOG.warning("a value of %s is missing:", custom_class, exc_info=values)
-        return Divided(pa.nulls(1, form(type_).arrow), np.ones(1, np.bool_))
+        return _Divided(pa.nulls(1, form(type_).arrow), np.ones(1, np.bool_), values)
     middle = part.start + count // 2
-    halves = [
-        divided(custom_class, compute, half, type_) for half in (slice(part.start, middle), slice(middle, part.stop))
-    ]
-    return Divided(pa.concat_arrays([half.values for half in halves]), np.concatenate([half.failed for half in halves]))
+    first = _divided(custom_class, compute, slice(part.start, middle), type_)
+    second = _divided(custom_class, compute, slice(middle, part.stop), type_)
+    values = pa.concat_arrays([first.values, second.values])
+    return _Divided(values, np.concatenate([first.failed, second.failed]), first.error or second.error)
 
 
 def _tried(compute: Compute, part: slice, type_: Type) -> pa.Array | Exception:

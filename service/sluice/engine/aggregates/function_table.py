@@ -551,7 +551,10 @@ FUNCTIONS: dict[str, Callable[[AggregateCall], Function]] = {
 }
 
 
-#: field of the firing -> the function that computes it for the window that fires (E29)
+def _timings(details: FiringDetails) -> np.ndarray:
+    return TIMINGS.take(np.where(details.early, 0, 1 + np.minimum(details.index, 1)))
+
+
 def _last_time(details: FiringDetails, type_: Type) -> pa.Array:
     """The last time inside of a pane, whose end is outside: one tick before the end (E39).
 
@@ -564,12 +567,13 @@ def _last_time(details: FiringDetails, type_: Type) -> pa.Array:
     return pa.array(np.minimum(last.to_numpy(), np.nextafter(end, -np.inf)))
 
 
+#: field of the firing -> the function that computes it for the window that fires (E29)
 DESCRIBED: dict[str, Callable[[FiringDetails, Type], pa.Array]] = {
     "start": lambda details, type_: from_units(details.start, type_),
     "end": lambda details, type_: from_units(details.end, type_),
     "last": _last_time,
     "index": lambda details, _: pa.array(details.index),
-    "timing": lambda details, _: pa.array(TIMINGS.take(np.where(details.early, 0, 1 + np.minimum(details.index, 1)))),
+    "timing": lambda details, _: pa.array(_timings(details), pa.string()),
     "early": lambda details, _: pa.array(details.early),
     "empty": lambda details, _: pa.array(details.empty),
     "reason": lambda details, _: pa.array(details.reason, pa.string()),

@@ -10,6 +10,7 @@ import numpy as np
 from sluice.columns.interner import Interner
 from sluice.engine.windows import policies
 from sluice.engine.windows.early_results import are_early
+from sluice.engine.windows.event_time.event_records import EMPTY
 
 #: the results of flushReason, by kind of policy
 REASONS = np.array([policies.REASONS[kind] for kind in range(len(policies.REASONS))], object)
@@ -43,7 +44,7 @@ class FiringDetails:
     @property
     def empty(self) -> np.ndarray:
         """Whether the firing is that of a pane without tuples (EP1)."""
-        empty: np.ndarray = self.firings["index"][self.firing] < 0
+        empty: np.ndarray = self.firings["index"][self.firing] == EMPTY
         return empty
 
     @property

@@ -106,6 +106,14 @@ def test_a_failing_window_is_a_dead_letter(name: str):
     assert _of_all(Nulls, np.array([1]), [values[:1], pa.array(["a"])], optional_of(FLOAT64)).failed.tolist() == [False]
 
 
+def test_the_log_has_one_exception_of_a_call(caplog: pytest.LogCaptureFixture):
+    """Also of a class that fails for each window."""
+    _of_all(Short, np.ones(1000, np.int64), [pa.array(np.arange(1000.0))], FLOAT64)
+    (record,) = caplog.records
+    assert record.getMessage().startswith("1000 of 1000 values of ")
+    assert record.exc_info is not None
+
+
 def test_the_cost_of_a_tuple():
     """At most 50 ns above numpy, in processor time, for a million tuples in 10,000 windows."""
     values, sizes = pa.array(np.arange(1_000_000.0)), np.full(10_000, 100)

@@ -223,8 +223,8 @@ class MapShape(FileModel):
     map: Input = Field(description=INPUT)
     each: ExpressionText | None = Field(
         None,
-        description="A list or map of the tuple, the name of its elements and, behind `at`, of their position from "
-        "0. Each element gives a tuple.",
+        description="`items as item at n`: a list or map of the tuple, the name of its elements and, if needed, of "
+        "their position from 0. Each element gives a tuple.",
         examples=["items as item", "order.items as item at n"],
     )
     where: ExpressionText | None = Field(

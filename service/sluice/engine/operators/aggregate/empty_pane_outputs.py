@@ -29,7 +29,7 @@ from sluice.engine.stream.expression_eval import Computed, computed, named
 from sluice.engine.stream.functions.function_errors import Error
 from sluice.engine.stream.items import EARLY_FIRING, WINDOW
 from sluice.engine.stream.rejected_tuples import complete
-from sluice.engine.windows.event_time.event_records import EMPTY
+from sluice.engine.windows.event_time.event_records import ANEW, EMPTY
 from sluice.model.changes.operator_data import calls_of
 from sluice.model.expressions import AggregateCall
 from sluice.model.spec import Aggregate
@@ -144,8 +144,8 @@ class _Before:
         empty, source = are_empty(firings), np.arange(len(firings))
         partition = np.maximum(firings["partition"], 0).astype(np.int64)
         last = np.full(len(state.fillings), KEPT, np.int64)
-        early = firings["kind"] == EARLY_FIRING
-        _trace(partition, np.ascontiguousarray(firings["end"]), empty, early, state.fillings, source, last)
+        early, anew = firings["kind"] == EARLY_FIRING, firings["index"] == ANEW
+        _trace(partition, np.ascontiguousarray(firings["end"]), empty, early, anew, state.fillings, source, last)
         return cls(state, partition, empty, source, last, columns)
 
     def filled(self, column: pa.Array, place: int) -> pa.Array:
@@ -179,14 +179,16 @@ def _decoded(column: pa.Array) -> pa.Array:
 
 @kernel
 def _trace(
-    partition: np.ndarray, end: np.ndarray, empty: np.ndarray, early: np.ndarray, fillings: np.ndarray,
-    source: np.ndarray, last: np.ndarray,
+    partition: np.ndarray, end: np.ndarray, empty: np.ndarray, early: np.ndarray, anew: np.ndarray,
+    fillings: np.ndarray, source: np.ndarray, last: np.ndarray,
 ) -> None:  # fmt: skip
-    """Writes the row before of each row (EP4), and the last row with tuples of each partition."""
+    """Writes the row before of each row (EP4), and the last row with tuples of each partition. A key that begins anew
+    has none before.
+    """
     for row in range(len(partition)):
         p = partition[row]
         if empty[row]:
             source[row] = last[p]
-        elif not early[row] and end[row] >= fillings[p].last:
+        elif not early[row] and (anew[row] or end[row] >= fillings[p].last):
             fillings[p].last = end[row]
             last[p] = row

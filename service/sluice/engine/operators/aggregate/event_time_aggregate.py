@@ -240,6 +240,8 @@ class EventAggregateOperator(TimedAggregate[EventState]):
         if behind == panes.NO_PANE:
             return f"{name} is in no pane: none reaches across 1970"
         if self.spec.window.paned:
+            if self._keyed and self._dated:
+                time = int(self.ticks.aged(np.array([time]))[0])
             of_key = " of its key" if self._keyed else ""
             return f"late: {name} is {self.ticks.distance(time, behind)}before the watermark{of_key} less discardAge"
         if time < 0:

@@ -47,6 +47,18 @@ def run(w: Periods, r: DedupSettings, arrivals: np.ndarray, end: int) -> None:
 
 
 @kernel
+def queue(w: Periods, r: DedupSettings, partitions: int) -> None:
+    """Lets keys wait until they are forgotten (Z10), in a state in which `clocks` has the greatest value instead."""
+    for p in range(partitions):
+        s = w.partitions[p].oldest
+        if s != NIL and w.partitions[p].due == ENDLESS:
+            _wait(w, r, p, w.periods[s].time)
+    if w.clocks[0] != NEVER:
+        _forget_below(w, w.clocks[0])
+    w.clocks[0] = NEVER
+
+
+@kernel
 def prune(w: Periods, r: DedupSettings, partitions: int) -> None:
     """Removes the periods of all keys that are over."""
     for p in range(partitions):
@@ -78,7 +90,9 @@ def _arrive(w: Periods, r: DedupSettings, arrivals: np.ndarray, i: int) -> None:
         if r.holding:
             _free_slot(w, arrivals[i].slot)
         return
-    if not r.holding:
+    if r.by_value:
+        _forget_below(w, time)
+    elif not r.holding:
         _forget(w, r, p)
     older = not_after(w.partitions, w.periods, p, time)
     period = _period_of(w, r, p, older, time)
@@ -90,7 +104,7 @@ def _arrive(w: Periods, r: DedupSettings, arrivals: np.ndarray, i: int) -> None:
     elif r.extending:
         w.periods[period].time = time
     if r.by_tuples:
-        w.clocks[0] = max(w.clocks[0], time)
+        _follow(w, r, p, time, period == NIL or r.extending)
 
 
 @inlined
@@ -112,6 +126,32 @@ def _forget_all(w: Periods) -> None:
     for p in range(len(w.partitions)):
         while w.partitions[p].oldest != NIL:
             _free(w, p, w.partitions[p].oldest)
+            schedule(w.partitions, w.matches, w.starts[0], p, ENDLESS)
+
+
+@inlined
+def _follow(w: Periods, r: DedupSettings, p: int, time: int, anew: bool) -> None:  # noqa: FBT001 - numba
+    """Follows the numbers of tuples (Z9), or the value with which a key is remembered `anew` (Z10)."""
+    if not r.by_value:
+        w.clocks[0] = max(w.clocks[0], time)
+    elif anew:
+        _wait(w, r, p, time)
+
+
+@inlined
+def _wait(w: Periods, r: DedupSettings, p: int, time: int) -> None:
+    """The key, which is remembered with this value, waits until a value is that far above it (Z10)."""
+    schedule(w.partitions, w.matches, w.starts[0], p, later(time, r.size))
+
+
+@inlined
+def _forget_below(w: Periods, time: int) -> None:
+    """Forgets the keys that are remembered with values too far below this one (Z10)."""
+    start = w.starts[0]
+    while w.matches[start + ROOT].due <= time:
+        p = w.matches[start + ROOT].partition
+        _free(w, p, w.partitions[p].oldest)
+        schedule(w.partitions, w.matches, start, p, ENDLESS)
 
 
 @inlined

@@ -24,7 +24,7 @@ from sluice.engine.operators.dedup.dedup_state import DedupState, StoredWords
 from sluice.engine.operators.one_input import TimedOperator
 from sluice.engine.stream import emit
 from sluice.engine.stream.items import MAX_TIME, TIMER, TUPLE, Items, concatenated_keys
-from sluice.engine.windows.event_time.event_records import ENDLESS, LATE
+from sluice.engine.windows.event_time.event_records import ARRIVAL, ENDLESS, LATE
 from sluice.engine.windows.event_time.event_ticks import ClockTicks, Ticks, ValueTicks
 from sluice.engine.windows.event_time.timed_items import arrivals as arrivals_of
 from sluice.engine.windows.event_time.timer_queue import ROOT
@@ -57,7 +57,7 @@ class DedupOperator(TimedOperator[DedupState]):
         (size,) = self.ticks.sizes(spec)
         self._rule = DedupSettings(
             size + spec.by_tuples, self._holding, clock=spec.over == "clock", by_tuples=spec.by_tuples,
-            extending=spec.reset_on_duplicate, flushing=spec.flush_on_mark,
+            by_value=spec.over == "delta", extending=spec.reset_on_duplicate, flushing=spec.flush_on_mark,
         )  # fmt: skip
 
     @property
@@ -69,7 +69,10 @@ class DedupOperator(TimedOperator[DedupState]):
         return DedupState(self._stored)
 
     def load(self, data: Data) -> DedupState:
-        return self.initial().read(data)
+        state = self.initial().read(data)
+        if self._rule.by_value:
+            dedup_kernel.queue(self._tables(state, np.zeros(0, ARRIVAL)), self._rule, state.keys.count)
+        return state
 
     def due(self, state: DedupState) -> int:
         """With `keep: last` over the clock: the end of the period that is over next. Otherwise MAX_TIME."""

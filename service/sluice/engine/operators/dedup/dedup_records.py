@@ -37,6 +37,8 @@ class DedupSettings(NamedTuple):
     clock: bool
     #: whether times are numbers or values of tuples, so that no tuple is late, and a lower one is a duplicate (Z9, Z10)
     by_tuples: bool
+    #: whether times are values, which may go back, so that each key waits in the queue until it is forgotten (Z10)
+    by_value: bool
     #: whether a duplicate begins the period anew (Z11), and whether a window mark forgets all keys (Z12)
     extending: bool
     flushing: bool
@@ -51,7 +53,7 @@ class Periods(NamedTuple):
     #: the queue of keys by the time at which they are due (timer_queue.py): the nodes of the tree, and its start
     matches: np.ndarray
     starts: np.ndarray
-    #: the watermark, or over the clock the time of the operator clock (one element)
+    #: the watermark, the time of the operator clock, or the number of the last tuple (one element)
     clocks: np.ndarray
     #: for each item whether it passes: a mark, or the first tuple of a period
     passes: np.ndarray

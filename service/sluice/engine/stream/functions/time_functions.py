@@ -129,12 +129,15 @@ def start_of_day(time: Column, zone: Column | None = None) -> Column:
 
 def start_of(time: Column, unit: Column, zone: Column | None = None) -> Column:
     """The first instant of the local date, month and so on. If it is skipped, this is the instant behind the gap; if it
-    occurs twice, the first one.
+    occurs twice, the first one. An hour that occurs twice is two hours, and so are its minutes and seconds.
 
     Null if the result is before 1677.
     """
-    start = at_wall(pc.floor_temporal(wall_of(time, zone), unit=unit.as_py()), zone)
-    return not_after(ticks(time), ticks(start))
+    wall = wall_of(time, zone)
+    floor = pc.floor_temporal(wall, unit=unit.as_py())
+    if unit.as_py() in SECONDS:
+        return not_after(ticks(time), pc.subtract(ticks(time), pc.subtract(ticks(wall), ticks(floor))))
+    return not_after(ticks(time), ticks(at_wall(floor, zone)))
 
 
 def wall_of(time: Column, zone: Column | None) -> Column:

@@ -103,6 +103,9 @@ class CalendarTicks(Ticks):
         times = self.to_units(np.where(unmoved, 0, watermarks)) - self._age
         return np.where(unmoved, watermarks, self._ticks(np.maximum(times, -self._farthest)))
 
+    def aged(self, times: np.ndarray) -> np.ndarray:
+        return self._ticks(np.minimum(self.to_units(times) + self._age, self._farthest))
+
     def closings(self, times: np.ndarray) -> np.ndarray:
         """For ticks of tuples: the ticks of the watermark at which the last pane of each closes (E28)."""
         return self.behind_panes(times, self._age)

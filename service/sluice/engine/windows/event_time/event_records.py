@@ -79,16 +79,17 @@ PANE = np.dtype([("end", np.int64), ("count", np.int64), ("epoch", np.int64)])
 #: before (EP2, EP4). Nothing comes out if `next` is behind `until`
 FILLING = np.dtype([("next", np.int64), ("until", np.int64), ("last", np.int64)])
 #: where each key has a time of its own, one record per window partition (KT1): its watermark in ticks, the last one
-#: that was computed from its tuples in nanoseconds, the time before which tuples are late (of panes of the calendar
-#: that stay open for late tuples), the watermark at which its windows fire as the clock closes them, and
-#: how often panes may have fired
+#: that was computed from its tuples in nanoseconds, `drop`, which has no use any more, the watermark at which its
+#: windows fire as the clock closes them, and how often panes may have fired
 KEY_TIME = np.dtype([
     ("watermark", np.int64), ("made", np.int64), ("drop", np.int64), ("goal", np.int64), ("epoch", np.int64),
 ])  # fmt: skip
-#: the watermark that each tuple of a batch gives its key
-KEY_MARK = np.dtype([("watermark", np.int64), ("made", np.int64), ("drop", np.int64)])
-#: the `index` of the firing of an empty pane
-EMPTY = -1
+#: the watermark that each tuple of a batch gives its key and, for panes of the calendar that stay open for late tuples,
+#: the time that is the discardAge behind the tuple: the tuple is late if the watermark is behind that
+KEY_MARK = np.dtype([("watermark", np.int64), ("made", np.int64), ("aged", np.int64)])
+#: the `index` of the firing of an empty pane, and, with results of empty panes, of the first pane of a key whose time
+#: begins, perhaps anew (KT4)
+EMPTY, ANEW = -1, -2
 
 #: late tuples: the number of the item, and how late the tuple was, in ticks
 LATE = np.dtype([("item", np.int64), ("behind", np.int64)])

@@ -90,6 +90,10 @@ class Ticks:
         """For the ticks of watermarks: the ticks before which a tuple of a pane is late (E18)."""
         return watermarks - self._discard_age
 
+    def aged(self, times: np.ndarray) -> np.ndarray:
+        """For ticks of tuples: the ticks of the time that is the discardAge later."""
+        return times + self._discard_age
+
     def are_last(self, ticks: np.ndarray) -> np.ndarray:
         """Which ticks of watermarks are behind every time that the window accepts, with its sizes."""
         return ticks >= self.latest

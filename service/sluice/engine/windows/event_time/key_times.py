@@ -86,7 +86,7 @@ def of_batch(
         watermarks = ticks.to_units(arrivals["time"][tuples]) * event_time.tick - settings.lag
         marks["made"][tuples], marks["watermark"][tuples] = watermarks, ticks.of_watermarks(watermarks)
         if dated:
-            marks["drop"][tuples] = ticks.late_before(marks["watermark"][tuples])
+            marks["aged"][tuples] = ticks.aged(arrivals["time"][tuples])
     idle, forgotten = (settings.idle_after, settings.forget_after) if settings else (None, None)
     return KeyTimes(
         state.key_times, marks, _waits(idle, state.idles, state.idle_queue),
@@ -128,7 +128,6 @@ def advance(k: KeyTimes, p: int, i: int) -> None:
     """The key gets the watermark of item `i`. What it completes has fired."""
     k.times[p].watermark = k.marks[i].watermark
     k.times[p].epoch += 1
-    k.times[p].drop = max(k.times[p].drop, k.marks[i].drop)
 
 
 # ---- the clock ------------------------------------------------------------------------------------------------------
@@ -161,5 +160,5 @@ def reach_goal(k: KeyTimes, p: int) -> bool:
     k.times[p].epoch += 1
     if k.times[p].goal != FORGOTTEN:
         return False
-    k.times[p].watermark = k.times[p].made = k.times[p].drop = NEVER
+    k.times[p].watermark = k.times[p].made = NEVER
     return True

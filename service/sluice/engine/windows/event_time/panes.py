@@ -38,6 +38,7 @@ from sluice.engine.windows.event_time.event_log import (
     room,
 )
 from sluice.engine.windows.event_time.event_records import (
+    ANEW,
     EMPTY,
     ENDLESS,
     EPOCH,
@@ -184,10 +185,18 @@ def _epoch(w: Window, g: Grid, p: int) -> int:
 
 @inlined
 def _late_before(w: Window, g: Grid, p: int) -> int:
-    """The time before which a tuple is late, and at which a pane that ends then is closed (E18, E28)."""
-    if g.dated:
-        return w.keys.times[p].drop if g.keyed else w.drop[0]  # type: ignore[no-any-return]
-    return _watermark(w, g, p) - g.discard_age
+    """The time before which a tuple is late, and at which a pane that ends then is closed (E18, E28). Not for `dated`
+    panes of keys with times of their own.
+    """
+    return w.drop[0] if g.dated else _watermark(w, g, p) - g.discard_age
+
+
+@inlined
+def _behind(w: Window, g: Grid, p: int, i: int, time: int) -> int:
+    """How far the tuple of item `i` is behind the time before which tuples are late; positive if it is late."""
+    if g.dated and g.keyed:
+        return _watermark(w, g, p) - w.keys.marks[i].aged  # type: ignore[no-any-return]
+    return _late_before(w, g, p) - time
 
 
 # ---- tuples ---------------------------------------------------------------------------------------------------------
@@ -199,8 +208,8 @@ def _arrive(w: Window, g: Grid, arrivals: np.ndarray, i: int) -> None:
     watermark = _watermark(w, g, p)
     # E18, E19, CU4: lateness depends on the tuple's time, not on a pane's end; before the first watermark nothing is
     # late (E21)
-    if watermark != NEVER and time < _late_before(w, g, p):
-        append_late(w, i, _late_before(w, g, p) - time)
+    if watermark != NEVER and _behind(w, g, p, i, time) > 0:
+        append_late(w, i, _behind(w, g, p, i, time))
         return
     phase = phase_of(g, time)
     if phase >= g.duration:  # E15: in a gap between panes
@@ -375,9 +384,12 @@ def _step(w: Window, g: Grid, p: int, event: int, at: int, now: int) -> None:
         if g.forget >= 0 and w.fillings[p].next <= min(w.fillings[p].until, due):
             _fill(w, g, p, event, at, now)
     else:
+        index = 0 if g.keyed else _fired_before(w, g, end)
         if g.forget >= 0:
+            if g.keyed and w.fillings[p].until == NEVER:
+                index = ANEW
             _live_on(w, g, p, end)
-        append_firing(w, p, event, at, start_of(g, end), end, end - 1, 0 if g.keyed else _fired_before(w, g, end))
+        append_firing(w, p, event, at, start_of(g, end), end, end - 1, index)
         if w.early.policy.wanted and parts[p].open != NIL and w.nodes[parts[p].open].time + g.duration == end:
             early_results.start_again(w.early, parts[p].open)  # F3
         parts[p].fire = _next(w, g, p, end)
@@ -510,7 +522,7 @@ def _reach(w: Window, p: int) -> None:
     """The partition has reached its goal."""
     if key_times.reach_goal(w.keys, p) and len(w.fillings):
         w.fillings[p].next = NEVER + 1
-        w.fillings[p].until = w.fillings[p].last = NEVER
+        w.fillings[p].until = NEVER
 
 
 @inlined
