@@ -239,6 +239,8 @@ class Simulation:
         for process in self.world.processes:
             if process.role in ("driver", "state", "copy"):
                 self.world.kill(process)
+        self.network.faults.clear()  # what is left would hit the reads of the verdict
+        self.kafka.stale_until = self.kafka.down_until = 0.0
         self.wrong += violations(self)
 
     def _all_read(self) -> bool:
