@@ -485,6 +485,18 @@ def test_two_states_with_one_key_are_not_merged():
         graph.merge(states)
 
 
+@pytest.mark.parametrize("ahead", [0, 1])
+def test_a_merged_state_is_at_the_time_of_the_bucket_that_is_ahead(ahead: int):
+    """A bucket gets no batch that has no row for it, so its clock stays behind."""
+    case = {"operator": KEYED, "input": [{"at": 7.0, "tuple": {"k": "a"}}]}
+    pipeline = pipeline_of(case)
+    graph = Graph(pipeline, {"input": 1})
+    (batch,) = Cutter(pipeline.inputs).batches(numbered(case["input"]), 1)
+    states = [graph.initial(), graph.initial()]
+    graph.feed(states[ahead], batch.inputs, Clock(0, int(batch.at[0])))
+    assert graph.merge(states).now == batch.at[0]
+
+
 def test_parts_know_the_keys_that_they_are_asked_for():
     """Every key is asked for once, by its bytes."""
     case = {"operator": KEYED, "input": [{"at": 0.0, "tuple": {"k": k}} for k in "abca"]}
