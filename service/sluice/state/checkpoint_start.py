@@ -91,7 +91,10 @@ def _opened(
     if reset_ledger:
         _reset(plan)
         position = ledger.read_position(kafka, pipeline.name)
-    ledger.require_same_checkpoint(position, pipeline.name, plan.query, _committed(plan, position))
+    committed = _committed(plan, position)
+    if position is None and committed is not None and ledger.read_position(kafka, pipeline.name) is not None:
+        raise OvertakenError(f"another instance of {pipeline.name!r} has written its first batch meanwhile")
+    ledger.require_same_checkpoint(position, pipeline.name, plan.query, committed)
     plan = replace(plan, created_again=_created_again(plan, position))
     # without a ledger no batch was ever written
     archive = _archive(plan, anew=anew or reset_ledger or position is None)
@@ -177,7 +180,13 @@ def _taken_over(plan: Plan, position: LedgerPosition | None, buckets: int, *, pa
     first = ledger.first_part(kafka, name) if position is None else None
     if first is not None and first.query_id != plan.query:
         raise BegunElsewhereError(f"buckets of another instance of {name!r} have written parts of the first batch")
-    return ledger.entry_in_parts(kafka, name, plan.query, 0 if position is None else position.next_batch, parts)
+    try:
+        return ledger.entry_in_parts(kafka, name, plan.query, 0 if position is None else position.next_batch, parts)
+    except LedgerError as error:
+        # The parts were read after the position: another start may have taken over and written in between.
+        if ledger.owner(kafka, name)[1] != plan.start:
+            raise OvertakenError(f"another instance of {name!r} has taken over meanwhile") from error
+        raise
 
 
 def _behind(plan: Plan, in_parts: Entry | None) -> str:

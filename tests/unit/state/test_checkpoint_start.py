@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from sluice.batch.query_plan import Plan
 from sluice.checkpoint.checkpoint_folder import CHANGE, UNREADABLE
-from sluice.checkpoint.checkpoint_identity import CheckpointError, claim, definition_of, fingerprint_of
+from sluice.checkpoint.checkpoint_identity import CheckpointError, Identity, claim, definition_of, fingerprint_of
 from sluice.checkpoint.checkpoint_store import put_bytes
 from sluice.checkpoint.folder_store import FolderStore
 from sluice.config.load import load_text
@@ -22,7 +23,7 @@ from sluice.kafka.ledger import LedgerPosition
 from sluice.kafka.topics import Topic
 from sluice.model.spec import Pipeline
 from sluice.state import checkpoint_start, restore
-from sluice.state.checkpoint_start import follow_ledger, open_checkpoint
+from sluice.state.checkpoint_start import _claimed, follow_ledger, open_checkpoint
 
 FILE = """
 pipeline: sums
@@ -184,6 +185,26 @@ def test_a_start_looks_again_if_another_instance_closes_batches_until_it_is_fenc
     assert line == "its last committed batch is 4; it is restored to batch 7 of the ledger"
 
 
+def test_a_start_looks_again_if_another_one_takes_over_between_its_reads(
+    given: Given, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    """The position is that of before, and the buckets of the other start have written the batches after it."""
+    looks = iter([LedgerError("entries are lost"), None])
+
+    def entry_in_parts(*_: object) -> None:
+        if (error := next(looks)) is not None:
+            raise error
+
+    given.position = LedgerPosition(5, given.query)
+    monkeypatch.setattr(checkpoint_start.ledger, "take_over", lambda *_: 1)
+    monkeypatch.setattr(checkpoint_start.ledger, "fenced_parts", lambda *_: [])
+    monkeypatch.setattr(checkpoint_start.ledger, "entry_in_parts", entry_in_parts)
+    monkeypatch.setattr(checkpoint_start.ledger, "owner", lambda *_: (given.query, "the other start"))
+    given.pipeline = replace(given.pipeline, settings=replace(given.pipeline.settings, writers="buckets"))
+    assert reasons(given, caplog, FILES) == []
+    assert list(looks) == [], "it has looked twice"
+
+
 def test_a_file_that_a_batch_could_not_use_is_the_reason_of_a_restore(
     given: Given, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ):
@@ -230,6 +251,19 @@ def test_a_start_waits_for_a_first_batch_that_the_brokers_have_not_marked_everyw
         lambda _kafka, _name, isolation="read_committed": None if isolation == ledger.OPEN else stable,
     )  # fmt: skip
     assert reasons(given, caplog, FILES) == []
+
+
+def test_a_start_goes_on_from_a_first_batch_that_another_instance_commits_while_it_reads_the_checkpoint(
+    given: Given, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    def committed_first(*arguments: Any) -> Identity:
+        for name, text in FILES.items():
+            put_bytes(given.store, name, text.encode())
+        given.position = LedgerPosition(5, given.query)
+        return _claimed(*arguments)
+
+    monkeypatch.setattr(checkpoint_start, "_claimed", committed_first)
+    assert reasons(given, caplog, {}) == []
 
 
 def test_a_start_goes_on_from_a_first_batch_that_becomes_visible_while_it_fences(
