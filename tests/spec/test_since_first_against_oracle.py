@@ -17,6 +17,7 @@ from sluice.replayer.event_batches import Cutter
 from sluice.replayer.event_file import numbered
 from sluice.replayer.player import Player
 from sluice.testing import on_stream, pipeline_of
+from sluice.testing.one_operator import run_case
 from tests.spec.every_cut import check_expected
 from tests.spec.strategies import Case, cuts
 from tests.spec.test_split_and_merge import Division, check_case, divisions
@@ -112,3 +113,13 @@ def test_an_open_batch_is_shown_with_the_time_at_which_it_is_flushed():
     list(player.feed(state, Cutter(pipeline.inputs).batch(list(numbered(map(on_stream, events))))))
     assert graph.due(state) == 32 * 10**9
     assert graph.inspect(state, None)[0].policy["due"] == 32.0
+
+
+def test_a_flush_comes_before_an_early_result_of_the_same_instant():
+    """The flush begins the wait anew, so there is no early result (F3)."""
+    operator = {
+        "kind": "aggregate", "window": "tumbling, time(5) since first", "early": "time(5)", "partition_by": [],
+        "schema": {"i": "int64"}, "output": {"all": "Collect(i)", "why": "flushReason()"},
+    }  # fmt: skip
+    records = run_case({"operator": operator, "input": [{"at": 0, "tuple": {"i": 1}}, {"at": 9}]}, None)
+    assert [record["tuple"] for record in records if "tuple" in record] == [{"all": [1], "why": "sinceFirst"}]
