@@ -155,6 +155,7 @@ class Bucket(BucketMemory):
         It is written at once if the state is small, or if another snapshot is still being written, whose writing is
         stopped. Otherwise it is written in the background.
         """
+        self._require_folder()
         write = partial(self._snapshots.write, self._version, self._write_here)
         if self.held <= self.plan.bounds.snapshot or self.background.busy:
             self.background.stop()
@@ -262,11 +263,12 @@ class Bucket(BucketMemory):
         self._require_folder()
 
     def _require_folder(self) -> None:
-        """Raises TakenOverError if another start has replaced the folder of the buckets, by one with states of another
-        history or of other buckets: this process has outlived its start, and what it wrote there would count.
+        """Raises TakenOverError if the folder of the buckets was removed, or another start has replaced it by one with
+        states of another history or of other buckets: this process has outlived its start, and what it wrote would
+        count, or keep a start from restoring an empty checkpoint.
         """
         now = self._folder_id()
-        if None not in (self._folder, now) and self._folder != now:
+        if self._folder not in (None, now):
             raise TakenOverError(f"{self._location}: another start of this pipeline has replaced the checkpoint")
         self._folder = self._folder or now
 

@@ -163,6 +163,16 @@ def test_a_zombie_does_not_write_into_the_checkpoint_that_another_start_has_rest
     driver.rows()
 
 
+def test_a_zombie_writes_nothing_into_a_checkpoint_that_was_lost(driver, tmp_path):
+    """With a file, but without its identity, a start would refuse the folder in place of restoring it."""
+    driver.rows()
+    shutil.rmtree(tmp_path / "buckets")
+    for writes in (driver.rows, driver.bucket.maintain, driver.bucket.write_snapshot):
+        with pytest.raises(TakenOverError):
+            writes()
+    assert [*tmp_path.rglob("*.log"), *tmp_path.rglob("*.state")] == []
+
+
 def test_a_process_that_was_passed_over_catches_up_from_the_log(driver, tmp_path, monkeypatch):
     monkeypatch.setattr(snapshot_schedule.SnapshotSchedule, "due", lambda *_: False)
     driver.rows(2000)

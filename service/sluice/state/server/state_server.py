@@ -18,7 +18,7 @@ from sluice.batch.commit import commit_part, split_parted
 from sluice.batch.packed_rows import COUNTS, Packed
 from sluice.batch.query_plan import Plan
 from sluice.batch.spool import Spool, in_memory
-from sluice.checkpoint import checkpoint_folder
+from sluice.checkpoint import checkpoint_folder, checkpoint_identity
 from sluice.checkpoint.checkpoint_store import StoreError, put_bytes
 from sluice.columns.tables import StateError
 from sluice.engine.stream.items import Items
@@ -101,9 +101,12 @@ def _started(pickled: bytes | memoryview, number: int) -> Bucket:
 
 
 def _note_unreadable(plan: Plan, why: str) -> None:
-    """Lets the next start look at the states of the buckets, and restore them if they cannot be read."""
+    """Lets the next start look at the states of the buckets, and restore them if they cannot be read. Without its
+    identity the checkpoint is lost: the next start restores it, unless there are files in it.
+    """
     with suppress(OSError, StoreError):  # the disk is full or broken: the start then fails as this batch does
-        put_bytes(plan.store, checkpoint_folder.UNREADABLE, why.encode())
+        if checkpoint_identity.FILE in plan.store.list(checkpoint_identity.FILE):
+            put_bytes(plan.store, checkpoint_folder.UNREADABLE, why.encode())
 
 
 def _fed(bucket: Bucket, version: int, rows: list[Packed]) -> Message:

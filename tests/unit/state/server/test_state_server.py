@@ -11,8 +11,8 @@ from types import SimpleNamespace
 import pytest
 
 from sluice.checkpoint.checkpoint_folder import UNREADABLE
-from sluice.checkpoint.checkpoint_identity import UnreadableStateError
-from sluice.checkpoint.checkpoint_store import get_bytes
+from sluice.checkpoint.checkpoint_identity import FILE, UnreadableStateError
+from sluice.checkpoint.checkpoint_store import get_bytes, put_bytes
 from sluice.state.bucket import Bucket
 from sluice.state.message import Message
 from sluice.state.server import pool, request, state_server
@@ -105,9 +105,14 @@ def test_a_client_that_has_closed_its_connection_leaves_the_server_at_work(contr
         assert asked(connection, 5) == (5,)
 
 
-def test_a_state_that_cannot_be_read_is_noted_for_the_next_start(tmp_path, monkeypatch):
-    """The batch fails, and the start after it restores the checkpoint (test_checkpoint_start.py)."""
+@pytest.mark.parametrize("lost", [False, True])
+def test_a_state_that_cannot_be_read_is_noted_for_the_next_start(tmp_path, monkeypatch, lost):
+    """The batch fails, and the start after it restores the checkpoint (test_checkpoint_start.py). It does so anyway if
+    the checkpoint was lost, but would refuse one that has a note alone.
+    """
     plan = plan_of(tmp_path)
+    if not lost:
+        put_bytes(plan.store, FILE, b"{}")
     Bucket(plan, 0).feed(0, rows_of(0, 10))
     (log,) = (tmp_path / "buckets" / "0").glob("*.log")
     flip(log, log.stat().st_size // 2)
@@ -126,4 +131,7 @@ def test_a_state_that_cannot_be_read_is_noted_for_the_next_start(tmp_path, monke
     with pytest.raises(UnreadableStateError, match="the entry at byte 0 is damaged; the next start restores") as error:
         request.request(plan, 0, 1, rows_of(10, 10))
     assert error.value.exit_code == 6
-    assert get_bytes(plan.store, UNREADABLE).decode() == f"{log}: the entry at byte 0 is damaged"
+    if lost:
+        assert UNREADABLE not in plan.store.list(UNREADABLE)
+    else:
+        assert get_bytes(plan.store, UNREADABLE).decode() == f"{log}: the entry at byte 0 is damaged"
