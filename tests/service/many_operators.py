@@ -57,7 +57,7 @@ class Part:
 
     def _renamed(self, key: str, value: Any) -> Any:
         match key, value:
-            case (("aggregate" | "sort" | "dedup" | "unmatched_left" | "unmatched_right"), _):
+            case (("aggregate" | "sort" | "dedup" | "custom" | "unmatched_left" | "unmatched_right"), _):
                 return self.name(value)
             case "join", _:
                 return {side: self.name(stream) for side, stream in value.items()}
