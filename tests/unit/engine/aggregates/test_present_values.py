@@ -64,6 +64,13 @@ def test_a_function_of_values_that_may_be_null(call: str, some: Any, none: Any):
     assert of(call, [ROWS[0], ROWS[2], ROWS[0]]) == none
 
 
+@pytest.mark.parametrize("call", ["CollectMinN(s, i, 3)", "CollectMaxN(s, i, 3)", "CollectMinN(s, f, 3)"])
+def test_a_tuple_with_one_of_two_values_is_left_out(call: str):
+    one_of_two = [{**ROWS[1], "s": None}, {**ROWS[1], "i": None, "f": None}]
+    assert of(call, [*one_of_two, ROWS[1]]) == ["b"]
+    assert of(call, one_of_two) == []
+
+
 @pytest.mark.parametrize(
     ("call", "some", "none"),
     [
