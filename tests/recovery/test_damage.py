@@ -163,5 +163,6 @@ def test_readers_of_the_checkpoint_say_the_same(ended, checkpoint):
     replay = [sys.executable, "-m", "sluice", "replay", str(ended.file), "--checkpoint", str(checkpoint)]
     repeated = subprocess.run(replay, capture_output=True, text=True, check=False)
     assert repeated.returncode == 4
-    assert f"{checkpoint}/buckets/0/" in repeated.stderr
-    assert "is damaged" in repeated.stderr
+    # If a snapshot came right after the last batch, the state before that batch is gone, damaged or not.
+    damaged = f"{checkpoint}/buckets/0/" in repeated.stderr and "is damaged" in repeated.stderr
+    assert damaged or "it no longer records batch" in repeated.stderr
