@@ -234,7 +234,7 @@ def part_positions(kafka: Mapping[str, str], query: str, buckets: int) -> list[L
 
 
 def ahead(parts: Iterable[LedgerPosition | None], query_id: str, next_batch: int) -> dict[int, LedgerPosition]:
-    """Those of the parts of this checkpoint, by bucket, that are of the batch `next_batch` or a later one."""
+    """By bucket, the parts of this checkpoint that are of the batch `next_batch` or a later one."""
     return {
         number: part
         for number, part in enumerate(parts)

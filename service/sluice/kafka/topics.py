@@ -191,12 +191,12 @@ def _answer(action: str, future: Any, *passing: int) -> Any:  # noqa: ANN401
     try:
         return future.result()
     except KafkaException as error:
-        error_text = error.args[0]
-        if error_text.code() in (KafkaError.UNKNOWN_TOPIC_OR_PART, *passing):
+        kafka_error = error.args[0]
+        if kafka_error.code() in (KafkaError.UNKNOWN_TOPIC_OR_PART, *passing):
             return None
-        if transient(error_text):
+        if transient(kafka_error):
             raise
-        message = f"cannot {action}: {error_text.str()}"
+        message = f"cannot {action}: {kafka_error.str()}"
         raise TopicError(message) from error
 
 

@@ -12,9 +12,10 @@ import signal
 import subprocess
 import traceback
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from importlib import import_module
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
@@ -32,6 +33,8 @@ from sluice.kafka.kafka_errors import (
 from sluice.model.errors import SluiceError
 from sluice.model.secrets import masked
 from sluice.spark.spark_internals import java_process
+
+T = TypeVar("T")
 
 LOGGER = logging.getLogger("sluice.spark")
 #: the logger of py4j for calls from Java
@@ -243,6 +246,16 @@ def shown_to_spark() -> Iterator[None]:
         else:
             text = text.replace(JAVA_ERROR, "an error of Java while calling")
         raise CallError(text) from None
+
+
+def result_within(work: Future[T], seconds: float, overdue: SluiceError) -> T:
+    """The result of the work. Raises what the work raises; `overdue` if it has not ended after so many seconds."""
+    try:
+        return work.result(seconds)
+    except TimeoutError as error:
+        if work.done():  # the work itself has raised it
+            raise
+        raise overdue from error
 
 
 def _java_ended(seconds: float) -> JavaEndedError | None:

@@ -39,7 +39,7 @@ from sluice.kafka.kafka_errors import PartsClosedError
 from sluice.kafka.requests import clients
 from sluice.model.errors import SluiceError
 from sluice.ops.batch_progress import Observe, Step, StepTimer, ignored
-from sluice.spark.failures import shown_to_spark
+from sluice.spark.failures import result_within, shown_to_spark
 from sluice.spark.lanes.direct_lane import DirectLane
 from sluice.spark.lanes.missing_records import lost_offsets
 from sluice.spark.lanes.spark_lane import SparkLane
@@ -271,15 +271,11 @@ class EarlyWork:
         Each batch has a larger number than the one before, or the same number.
         """
         self._begin(batch)
-        try:
-            return self._result.result(MAX_WORK_S)
-        except TimeoutError as error:
-            if self._result.done():  # the work itself has raised it
-                raise
-            raise HungBatchError(
-                f"batch {batch} has not ended for {MAX_WORK_S:.0f} seconds: it hangs, perhaps because a disk or a file "
-                "system does not answer; no output of it is visible, and the next start repeats it"
-            ) from error
+        overdue = HungBatchError(
+            f"batch {batch} has not ended for {MAX_WORK_S:.0f} seconds: it hangs, perhaps because a disk or a file "
+            "system does not answer; no output of it is visible, and the next start repeats it"
+        )
+        return result_within(self._result, MAX_WORK_S, overdue)
 
     def end(self, seconds: float = threading.TIMEOUT_MAX) -> bool:
         """Ends the thread: it begins no work any more. Waits for work in progress, for at most so many seconds.

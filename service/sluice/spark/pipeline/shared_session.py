@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from sluice.batch.kernel_warm_up import VARIABLE, to_text
 from sluice.model.spec import Pipeline
 from sluice.spark.cluster import is_cluster
-from sluice.spark.failures import JavaEndedError, stopped
+from sluice.spark.failures import JavaEndedError, result_within, stopped
 from sluice.spark.pipeline.early_processes import EarlyProcesses
 from sluice.spark.placement import Placement
 from sluice.spark.session import session
@@ -71,15 +71,10 @@ class SharedSession:
 
         Raises the error that ended the start, as `session` does; JavaEndedError after MAX_START_S.
         """
-        begun = self.begin(pipelines, pause)
-        try:
-            return begun.result(MAX_START_S)
-        except TimeoutError as error:
-            if begun.done():  # the start itself has raised it
-                raise
-            raise JavaEndedError(
-                f"Spark has not started for {MAX_START_S:.0f} seconds: Java hangs, or the Spark master does not answer"
-            ) from error
+        overdue = JavaEndedError(
+            f"Spark has not started for {MAX_START_S:.0f} seconds: Java hangs, or the Spark master does not answer"
+        )
+        return result_within(self.begin(pipelines, pause), MAX_START_S, overdue)
 
     def _started(self, pipelines: Sequence[Pipeline], pause: Callable[[float], object]) -> Opened:
         early, text = self._early, to_text(pipelines)
