@@ -113,11 +113,11 @@ def require_same(modules: Mapping[str, str | None]) -> None:
             )
 
 
-def versioned(name: str, given: type) -> str:
+def versioned(name: str, user_class: type) -> str:
     """The name of a class with the version that it states, `package.module:Class#2`. So the state of an operator does
     not go on with a class of another version (FN12).
     """
-    version = getattr(given, "version", None)
+    version = getattr(user_class, "version", None)
     return name if version is None else f"{name}#{version}"
 
 

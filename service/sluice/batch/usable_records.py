@@ -211,10 +211,10 @@ def buckets_of(spread: Keys, first: int, tuples: pa.RecordBatch, buckets: int) -
 
 def _require_known(plan: Plan, stream: Stream, topic_partition: int) -> None:
     """Raises TopicPartitionsAddedError for a topic partition that did not exist when the query started."""
-    known = plan.topic_partitions[stream.name]
-    if topic_partition >= known:
+    partitions = plan.topic_partitions[stream.name]
+    if topic_partition >= partitions:
         raise TopicPartitionsAddedError(
-            f"topic {stream.topic} has more than the {known} topic partitions that it started with"
+            f"topic {stream.topic} has more than the {partitions} topic partitions that it started with"
         )
 
 

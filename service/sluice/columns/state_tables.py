@@ -140,10 +140,10 @@ class Tables(ABC):
     #: the interned strings and lists to which words of the tables refer
     strings: Interner
 
-    def declare(self, known: Mapping[str, Table], needed: Collection[str]) -> None:
-        """Creates all `known` tables without rows, and puts the `needed` ones in use."""
-        self.declared = {name: table for name, table in known.items() if name in needed}
-        for name, table in known.items():
+    def declare(self, tables: Mapping[str, Table], needed: Collection[str]) -> None:
+        """Creates all `tables` without rows, and puts the `needed` ones in use."""
+        self.declared = {name: table for name, table in tables.items() if name in needed}
+        for name, table in tables.items():
             setattr(self, name, table.rows(0))
 
     @property
@@ -165,11 +165,11 @@ class Tables(ABC):
         """Extends the tables of a row space to at least `count` rows. The new rows are unused ones."""
         for name, table in self.declared.items():
             if table.per == space:
-                known = getattr(self, name)
-                if len(known) < count:
-                    longer = grown(known, count)
+                rows = getattr(self, name)
+                if len(rows) < count:
+                    longer = grown(rows, count)
                     for field_name, value in table.fresh.items():
-                        longer[field_name][len(known) :] = value
+                        longer[field_name][len(rows) :] = value
                     setattr(self, name, longer)
 
     def compact(self, space: str, kept: np.ndarray, count: int) -> None:
@@ -327,9 +327,11 @@ def moved_to(chosen: np.ndarray, numbers: np.ndarray | int, count: int) -> np.nd
     return renamed
 
 
-def distinct(numbers: np.ndarray, known: int) -> np.ndarray:
-    """The codes of keys that were added to an interner with `known` keys. Raises StateError if one was there before."""
-    if len(numbers) and int(numbers.min()) < known:
+def distinct(numbers: np.ndarray, count_before: int) -> np.ndarray:
+    """The codes of keys that were added to an interner with `count_before` keys. Raises StateError if one was there
+    before.
+    """
+    if len(numbers) and int(numbers.min()) < count_before:
         msg = "two states that are merged hold the same key"
         raise StateError(msg)
     return numbers

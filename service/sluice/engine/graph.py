@@ -365,10 +365,10 @@ class Graph:
             buffered = mark_alignment.load(part, arrow_schema(self._schemas[name]))
             state.buffered |= {} if buffered is None else {name: buffered}
         streams = list(self._watermarks)
-        for stream, watermark, steps, known in np.reshape(columns["progress"], (-1, 4)).tolist():
-            records = self._watermarks[streams[stream]].records(sources[:known])
+        for stream, watermark, steps, number_of_sources in np.reshape(columns["progress"], (-1, 4)).tolist():
+            records = self._watermarks[streams[stream]].records(sources[:number_of_sources])
             state.progress[streams[stream]] = Progress(watermark, records, steps)
-            sources = sources[known:]
+            sources = sources[number_of_sources:]
         for stream, source in zip(columns["stream"], columns["source"], strict=True):
             state.finals.setdefault(names[stream], set()).add(source)
         if all_checked():
@@ -399,8 +399,8 @@ class Graph:
                 [states[number] for states in split_states],
                 {name: set(finals) for name, finals in state.finals.items()},
                 state.origin, state.now,
-                {name: Progress(known.watermark, known.sources.copy(), known.steps)
-                 for name, known in state.progress.items()},
+                {name: Progress(progress.watermark, progress.sources.copy(), progress.steps)
+                 for name, progress in state.progress.items()},
                 {name: items[number] for name, items in buffered.items()},
             )
             for number in range(parts)

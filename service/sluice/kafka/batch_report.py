@@ -113,8 +113,8 @@ class Report:
             self.watermarks[stream] = min(watermark, self.watermarks.get(stream, watermark))
         self.slowest = other.slowest | self.slowest  # all buckets have the times of all topic partitions
         for stream, marks in other.waiting.items():
-            known = self.waiting.setdefault(stream, {})
-            known.update({partition: max(count, known.get(partition, 0)) for partition, count in marks.items()})
+            counts = self.waiting.setdefault(stream, {})
+            counts.update({partition: max(count, counts.get(partition, 0)) for partition, count in marks.items()})
         self.clock = _least(self.clock, other.clock)
         self.due = _least(self.due, other.due)
         self.final |= other.final

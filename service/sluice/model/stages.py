@@ -108,8 +108,8 @@ def _positions(pipeline: Pipeline) -> dict[str, int]:
 
 def _reporting(stage: Pipeline, before: list[Pipeline]) -> Pipeline:
     """The stage, which does not report records again that a stage before it reports."""
-    known = {stream.name for other in before for stream in other.inputs}
-    twice = {s.name: replace(s, reported=False) for s in stage.inputs if s.name in known}
+    read_before = {stream.name for other in before for stream in other.inputs}
+    twice = {s.name: replace(s, reported=False) for s in stage.inputs if s.name in read_before}
     return replace(stage, streams={**stage.streams, **twice}) if twice else stage
 
 

@@ -39,9 +39,9 @@ def quoted(value: object) -> str:
     return json.dumps(value, default=str, ensure_ascii=False)[:60]
 
 
-def nearest(word: object, known: Iterable[str]) -> str:
+def nearest(word: object, words: Iterable[str]) -> str:
     """A text with the known word that is most like this one; "" if none is like it."""
-    near = get_close_matches(str(word), known, 1)
+    near = get_close_matches(str(word), words, 1)
     return f", perhaps {quoted(near[0])}" if near else ""
 
 
@@ -159,7 +159,7 @@ def read_plain(path: Path, field: str, stream: Stream, name: str | None = None) 
         time = _time_in(location, value, field, tick, needed=now is None)
         if time is None and now is None:  # the clock starts with the first time
             continue
-        now = max(known for known in (time, now) if known is not None)
+        now = max(moment for moment in (time, now) if moment is not None)
         for place, text in waiting:
             yield place, _plain(stream.name, now, text, now if time is None else time)
         waiting.clear()

@@ -381,12 +381,12 @@ def with_origin(pipeline: Pipeline, clock_origin: str | float | None) -> Pipelin
     return changed(pipeline, settings=changed(pipeline.settings, clock_origin=origin))
 
 
-def _origin(given: str | float) -> int:
+def _origin(origin: str | float) -> int:
     try:
-        text = str(given)
+        text = str(origin)
         return clock_time(Decimal(text) if NUMBER.fullmatch(text) else text)
     except (ArithmeticError, TypeError, ValueError):
-        msg = f'clock_origin is {EXPECTED}, between the years 1677 and 2262, or "first"; got "{given}"'
+        msg = f'clock_origin is {EXPECTED}, between the years 1677 and 2262, or "first"; got "{origin}"'
         raise SluiceError(msg) from None
 
 

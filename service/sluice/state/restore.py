@@ -161,9 +161,9 @@ def _repeat(plan: Plan, buckets: Mapping[int, Bucket], versions: Mapping[int, in
     if first > batch:
         return
     _require_records(plan, first, batch, plans)
-    wanted = [plans[number] for number in range(first, batch + 1)]
+    past_plans = [plans[number] for number in range(first, batch + 1)]
     try:
-        for at, past in enumerate(inputs_again(plan, plans[first - 1], wanted), first):
+        for at, past in enumerate(inputs_again(plan, plans[first - 1], past_plans), first):
             for number, bucket in buckets.items():
                 if versions[number] <= at:
                     bucket.repeat(past)

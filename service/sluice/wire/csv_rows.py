@@ -94,11 +94,11 @@ def _optional(
     spelling: Spelling,
 ) -> tuple[pa.Array, np.ndarray]:
     """As `_column`, for an optional attribute, whose empty fields are null."""
-    there = texts.is_valid().to_numpy(zero_copy_only=False)
+    is_valid = texts.is_valid().to_numpy(zero_copy_only=False)
     values, fits = read(texts.drop_null(), type_, spelling)
-    good = ~there
-    good[there] = fits
-    places = pa.array((np.cumsum(good & there) - 1)[good], mask=~there[good])
+    good = ~is_valid
+    good[is_valid] = fits
+    places = pa.array((np.cumsum(good & is_valid) - 1)[good], mask=~is_valid[good])
     column = values.take(places)
     return column if default is None else pc.coalesce(column, array_of([default], type_)[0]), good
 

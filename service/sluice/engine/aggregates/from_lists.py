@@ -140,11 +140,11 @@ def having(contents: FiredContents, column: int, type_: Type, best: pa.Array) ->
     If `best` is NaN, only the first tuple of the row is chosen: it is the NaN that came first (A16).
     """
     words, row = np.ascontiguousarray(contents.listed[:, column]), contents.row()
-    wanted = to_words(best, type_, contents.strings)[row]
-    chosen: np.ndarray = words == wanted
+    best_words = to_words(best, type_, contents.strings)[row]
+    chosen: np.ndarray = words == best_words
     if form(type_).order is not Order.REAL:
         return chosen
-    values = wanted.view(np.float64)
+    values = best_words.view(np.float64)
     return np.asarray(np.where(np.isnan(values), contents.position_in_row() == 0, words.view(np.float64) == values))
 
 

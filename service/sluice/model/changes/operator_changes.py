@@ -106,13 +106,15 @@ class Kept:
 def changes_of(old: Pipeline, new: Pipeline) -> Changes:
     """What becomes of the state of each operator if the pipeline `old` continues as `new`."""
     before = {operator.name: operator for operator in old.operators}
-    there = {operator.name for operator in new.operators}
+    new_names = {operator.name for operator in new.operators}
     earlier = earlier_names(old, new)
     changes = [*_settings(old, new), *_buffers(old, new)]
     operators = [operator for operator in new.operators if not isinstance(operator, Union)]
     changed = (_changed(before.get(operator.name), old, operator, new, earlier) for operator in operators)
     changes += [_with_its_table(change, new) for change in changed]
-    gone = [operator for operator in old.operators if operator.name not in there and not isinstance(operator, Union)]
+    gone = [
+        operator for operator in old.operators if operator.name not in new_names and not isinstance(operator, Union)
+    ]
     changes += [_gone(operator, old, new, earlier) for operator in gone]
     return Changes(tuple(changes))
 

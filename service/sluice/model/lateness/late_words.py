@@ -35,15 +35,15 @@ class Finding:
 
 def findings(pipeline: Pipeline) -> Iterator[Finding]:
     """One for each output that is late for one reader or several (Q9)."""
-    known = lateness(pipeline)
+    late_by_stream = lateness(pipeline)
     late: dict[tuple[str, str], list[tuple[Lateness, str]]] = defaultdict(list)
     for reader, stream, accepted in _readers(pipeline):
-        worst = known.get(stream)
+        worst = late_by_stream.get(stream)
         if worst is not None and worst.behind > accepted and worst.operator is not None:
             late[worst.operator.name, worst.stream].append((worst, reader))
     for pairs in late.values():
         worst = max((candidate for candidate, _ in pairs), key=lambda candidate: candidate.behind)
-        yield _finding(pipeline, worst, list(dict.fromkeys(reader for _, reader in pairs)), known)
+        yield _finding(pipeline, worst, list(dict.fromkeys(reader for _, reader in pairs)), late_by_stream)
     yield from _in_the_next_pane(pipeline, set(late))
 
 
@@ -73,7 +73,7 @@ def _accepts(operator: Operator, stream: str, pipeline: Pipeline) -> int | None:
 # ---- texts -----------------------------------------------------------------------------------------------------------
 
 
-def _finding(pipeline: Pipeline, late: Lateness, readers: list[str], known: Mapping[str, Lateness]) -> Finding:
+def _finding(pipeline: Pipeline, late: Lateness, readers: list[str], late_by_stream: Mapping[str, Lateness]) -> Finding:
     operator = late.operator
     assert operator is not None  # noqa: S101 - the caller has checked
     if isinstance(operator, Union):
@@ -84,7 +84,7 @@ def _finding(pipeline: Pipeline, late: Lateness, readers: list[str], known: Mapp
     text = (
         f"{which} is {how_far}behind the watermark {_when(operator, late)}, so the result is late for {_all(readers)}"
     )
-    instead = list(_instead(pipeline, operator, stream, known))
+    instead = list(_instead(pipeline, operator, stream, late_by_stream))
     advice = "; or ".join([*instead, *_lags(pipeline, operator, late, stream, alone=not instead)])
     return Finding(operator, late.stream, _attribute(stream), f"{text}; {advice} (Q9)")
 
@@ -117,14 +117,16 @@ def _when(operator: Operator, late: Lateness) -> str:
 # ---- what to write instead -------------------------------------------------------------------------------------------
 
 
-def _instead(pipeline: Pipeline, operator: Operator, stream: Stream, known: Mapping[str, Lateness]) -> Iterator[str]:
+def _instead(
+    pipeline: Pipeline, operator: Operator, stream: Stream, late_by_stream: Mapping[str, Lateness]
+) -> Iterator[str]:
     """Another event time that is not late, or another operator."""
     match operator:
         case Aggregate(window=window) if text := window.late_instead(_attribute(stream), stream.name):
             yield text
         case Aggregate() | Join():
             output = next(output for output in operator.outputs if output.stream == stream.name)
-            right = next(_right(pipeline, operator, output, stream, known), None)
+            right = next(_right(pipeline, operator, output, stream, late_by_stream), None)
             if right is not None:
                 yield f"write `{_attribute(stream)}: {_quoted(right)}`"
         case Map() | Sort(accepts=int()):
@@ -141,13 +143,17 @@ def _quoted(text: str) -> str:
 
 
 def _right(
-    pipeline: Pipeline, operator: Aggregate | Join, output: Output, stream: Stream, known: Mapping[str, Lateness]
+    pipeline: Pipeline,
+    operator: Aggregate | Join,
+    output: Output,
+    stream: Stream,
+    late_by_stream: Mapping[str, Lateness],
 ) -> Iterator[str]:
     """The expressions that are not late, the usual ones first."""
     event_time = stream.event_time
     assert event_time is not None  # noqa: S101 - it has a lateness
     for candidate in _candidates(pipeline, operator, dict(stream.schema)[event_time.attribute]):
-        late = emitted(pipeline, operator, output, candidate, known)
+        late = emitted(pipeline, operator, output, candidate, late_by_stream)
         if late is not None and late.behind <= 0:
             yield expression(candidate)
         elif late is not None and _can_be_moved(operator) and not math.isinf(late.behind):

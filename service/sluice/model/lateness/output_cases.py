@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from sluice.model.lateness.time_bounds import Bound, Known, Span, TupleTimes
+from sluice.model.lateness.time_bounds import Bound, Span, TimeScope, TupleTimes
 
 ANY_TIME = Span()
 FROM_ANCHOR = Span(0)
@@ -24,12 +24,12 @@ class View:
     """Facts about one case, seen from an anchor.
 
     behind    how far the anchor is behind the watermark at most, in nanoseconds; negative if it is always ahead
-    known     what is known of the times in an expression, from the anchor
+    scope     what is known of the times in an expression, from the anchor
     goes_back how far the anchor of an output is before that of an earlier output at most, in nanoseconds
     """
 
     behind: Bound
-    known: Known
+    scope: TimeScope
     goes_back: Bound = math.inf
 
 

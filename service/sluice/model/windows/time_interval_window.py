@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from sluice.model.functions import row
 from sluice.model.lateness.output_cases import FROM_ANCHOR, Case, Reading, View
-from sluice.model.lateness.time_bounds import Known, Span
+from sluice.model.lateness.time_bounds import Span, TimeScope
 from sluice.model.types import BOOLEAN, INT64, STRING
 from sluice.model.unparse import number, seconds
 from sluice.model.windows.policies.policy import Aligned
@@ -168,10 +168,10 @@ class TimeInterval(SizedKind):
         tick, longest, own_whole = reading.tick, self.longest, reading.own_whole
         start = Span(-longest, -tick if self.calendar else -self.shortest)
         ends = {"intervalStart": start, "intervalEnd": Span(0, 0), "intervalLast": Span(-tick, -tick)}
-        known = Known(reading.times(Span(-longest, -tick)), ends, tick)
-        views = [View(self.discard_age - tick, known, self.discard_age)]
+        scope = TimeScope(reading.times(Span(-longest, -tick)), ends, tick)
+        views = [View(self.discard_age - tick, scope, self.discard_age)]
         if own_whole is not None and not (own_whole.lag or own_whole.advances or self.discard_age):
-            views.append(View(0, Known(reading.times(Span(tick - longest), FROM_ANCHOR, FROM_ANCHOR), {}, tick)))
+            views.append(View(0, TimeScope(reading.times(Span(tick - longest), FROM_ANCHOR, FROM_ANCHOR), {}, tick)))
         yield Case(tuple(views))
 
     @property

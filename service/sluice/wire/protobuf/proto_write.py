@@ -176,9 +176,9 @@ def _numbers_of(column: pa.Array, enum: ProtoEnum) -> pa.Array:
     PB24).
     """
     texts = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
-    known = dict(enum.values)
+    number_of = dict(enum.values)
     different = pc.unique(texts)
-    numbers = [known.get(text, _number_in(text)) for text in different.to_pylist()]
+    numbers = [number_of.get(text, _number_in(text)) for text in different.to_pylist()]
     return pa.array(numbers, pa.int64()).take(pc.index_in(texts, different))
 
 

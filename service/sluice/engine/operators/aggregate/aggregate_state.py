@@ -85,7 +85,7 @@ def needed(program: Program) -> set[str]:
         "ends": program.group_by, "group_of": program.group_by, "links": linked, "nodes": by_value,
         "blocks": program.packed, "spread": program.packed, "words": not program.packed,
     }  # fmt: skip
-    return names | {"group_records", "back", "stack"} | {name for name, wanted in more.items() if wanted}
+    return names | {"group_records", "back", "stack"} | {name for name, is_used in more.items() if is_used}
 
 
 class AggregateState(WindowTables):
@@ -275,9 +275,9 @@ class AggregateState(WindowTables):
 
     def _maps(self, state: AggregateState, partitions: np.ndarray) -> Maps:
         """The new numbers in this state for the rows of these partitions of another state."""
-        numbers, known = partitions, self.keys.count
+        numbers, key_count = partitions, self.keys.count
         if self.keyed:
-            numbers = distinct(self.keys.intern_arrow(state.keys.take(partitions)), known)
+            numbers = distinct(self.keys.intern_arrow(state.keys.take(partitions)), key_count)
         partition = moved_to(partitions, numbers, state.rows["partition"])
         group = take_groups(self, state, partition) if self._program.group_by else partition
         slots = state.stored_in(partition, group)
@@ -291,11 +291,11 @@ class AggregateState(WindowTables):
         if not self.top:
             return np.zeros(0, np.int64)
         chained = "chain" in self.declared  # by the window; otherwise each group is chained
-        lists, wanted, links = (
+        lists, member_count, links = (
             (self.partitions, partition, self.chain) if chained else (self.group_records, group, self.links)
         )
-        count = min(len(wanted), len(lists))
-        holding = (wanted[:count] != NIL) & (lists["size"][:count] > 0)
+        count = min(len(member_count), len(lists))
+        holding = (member_count[:count] != NIL) & (lists["size"][:count] > 0)
         heads = np.where(holding, lists["oldest"][:count] // self.block, NIL)
         slots, _ = walked(heads, links["younger"] // self.block)  # -1 // block is -1, so NIL stays NIL
         return slots

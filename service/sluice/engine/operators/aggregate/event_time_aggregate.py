@@ -162,8 +162,8 @@ class EventAggregateOperator(TimedAggregate[EventState]):
         if self._apart == 1:
             return key
         if not state.places.count:  # existing partitions belong to the first topic partition
-            known = np.arange(len(state.partitions), dtype=np.int64)
-            intern_pairs(state.places, np.zeros(len(known), np.int64), known)
+            partitions = np.arange(len(state.partitions), dtype=np.int64)
+            intern_pairs(state.places, np.zeros(len(partitions), np.int64), partitions)
         source = np.maximum(items.source[items.kind == TUPLE], 0).astype(np.int64)
         partition = intern_pairs(state.places, source, key)
         state.reserve("partition", state.rows["partition"])
@@ -207,21 +207,21 @@ class EventAggregateOperator(TimedAggregate[EventState]):
     def _outputs(self, state: EventState, rows: Rows, firings: np.ndarray) -> Outputs:
         if self._filled is None:
             return super()._outputs(state, rows, firings)
-        there = self._there(firings)
-        if not there.all():
-            kept = there[rows.firing]
+        exists = self._there(firings)
+        if not exists.all():
+            kept = exists[rows.firing]
             columns = [column.filter(pa.array(kept)) for column in rows.columns]
-            rows, firings = Rows((np.cumsum(there) - 1)[rows.firing[kept]], columns), firings[there]
+            rows, firings = Rows((np.cumsum(exists) - 1)[rows.firing[kept]], columns), firings[exists]
         return self._filled.outputs_of(state, rows, firings)
 
     def _there(self, firings: np.ndarray) -> np.ndarray:
         """Which firings are those of panes that exist: a day has fewer hours than ticks (calendar_ticks.py)."""
-        there = np.ones(len(firings), np.bool_)
+        exists = np.ones(len(firings), np.bool_)
         empty = are_empty(firings)
         if self._more["spans"]:
             bounds = [self.ticks.to_units(firings[name][empty]) for name in ("start", "end")]
-            there[empty] = bounds[0] < bounds[1]
-        return there
+            exists[empty] = bounds[0] < bounds[1]
+        return exists
 
     def _with_empty(self, state: EventState, rows: Rows, firings: np.ndarray, stored: np.ndarray | None) -> Rows:
         if self._filled is None or not (empty := are_empty(firings)).any():
@@ -258,9 +258,9 @@ class EventAggregateOperator(TimedAggregate[EventState]):
             return np.zeros(0, np.int64)
         if self.spec.window.timed_by_topic_partition:
             return None
-        counts, known = totals(state.totals.reshape(2, -1), events, len(firings))
-        needed = known[0] > max(self.late_before(state) - self._longest, NEVER)
-        state.totals = known[:, needed].ravel()
+        counts, slice_totals = totals(state.totals.reshape(2, -1), events, len(firings))
+        needed = slice_totals[0] > max(self.late_before(state) - self._longest, NEVER)
+        state.totals = slice_totals[:, needed].ravel()
         return counts
 
 

@@ -96,7 +96,7 @@ class BarrierState(PartitionedState):
     def __init__(self, stored: PortColumns, limits: EngineLimits, timeout: int) -> None:
         """`timeout` in nanoseconds; ENDLESS: tuples wait for ever."""
         self.stored, self._limits, self.ports, self._timeout = stored, limits, len(stored.inputs), timeout
-        known = {
+        declarations = {
             "partitions": Table("partition", PARTITION, fresh={"due": ENDLESS}),
             "queues": Table(
                 "queue", QUEUE, refers=dict.fromkeys(("oldest", "youngest"), "slot"),
@@ -105,7 +105,7 @@ class BarrierState(PartitionedState):
             "waiting": Table("slot", WAITING, refers={"younger": "slot"}, fresh={"younger": NIL}),
             "words": stored.table(),
         }  # fmt: skip
-        self.declare(known, known)
+        self.declare(declarations, declarations)
         self.reached = np.full(self.ports, NEVER, np.int64)
         self.finals = np.zeros(self.ports, np.int64)
         self.agenda = TournamentTree(1)
@@ -167,8 +167,8 @@ class BarrierState(PartitionedState):
         return queues
 
     def numbered(self, state: BarrierState, keys: np.ndarray) -> Maps:
-        known, rows = self.keys.count, state.rows
-        numbers = distinct(self.keys.intern_arrow(state.keys.take(keys)), known)
+        key_count, rows = self.keys.count, state.rows
+        numbers = distinct(self.keys.intern_arrow(state.keys.take(keys)), key_count)
         queues = state.queues_of(keys)
         heads = np.where(state.queues["size"][queues] > 0, state.queues["oldest"][queues], NIL)
         slots, _ = walked(heads, state.waiting["younger"])

@@ -61,8 +61,8 @@ class DedupState(PartitionedState):
 
     def __init__(self, stored: StoredWords) -> None:
         self._stored = stored
-        known = stored.tables()
-        self.declare(known, known)
+        declarations = stored.tables()
+        self.declare(declarations, declarations)
         self.scalars = np.zeros(dedup_records.SCALARS, np.int64)
         self.scalars[FREE_PERIOD] = NIL
         self.clocks = np.full(1, NEVER, np.int64)
@@ -111,8 +111,8 @@ class DedupState(PartitionedState):
         return new_state
 
     def numbered(self, state: DedupState, partitions: np.ndarray) -> Maps:
-        known, rows = self.keys.count, state.rows
-        numbers = distinct(self.keys.intern_arrow(state.keys.take(partitions)), known)
+        key_count, rows = self.keys.count, state.rows
+        numbers = distinct(self.keys.intern_arrow(state.keys.take(partitions)), key_count)
         partition = moved_to(partitions, numbers, rows["partition"])
         owners = state.periods["owner"][: rows["period"]]
         periods = np.flatnonzero((owners != NIL) & (partition[owners] != NIL))

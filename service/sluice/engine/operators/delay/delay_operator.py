@@ -97,11 +97,11 @@ class DelayOperator(Delaying[DelayState]):
         """Adds the items to the waiting ones. Gives the tuples for which there is no room as dead letters (DL5)."""
         count, is_tuple = len(items), items.kind == TUPLE
         full = state.waiting + int(np.count_nonzero(is_tuple)) > self.spec.buffer
-        known = state.tuple_times() if full else np.zeros(0, np.int64)
+        waiting_times = state.tuple_times() if full else np.zeros(0, np.int64)
         due, refused = np.zeros(count, np.int64), np.zeros(count, np.bool_)
-        waiting = np.concatenate([known, np.zeros(count, np.int64)])
+        waiting = np.concatenate([waiting_times, np.zeros(count, np.int64)])
         last = np.array([state.last_tuple, state.last_item])
-        delay_kernel.times(self._rule, items.at, is_tuple, waiting, len(known), last, due, refused)
+        delay_kernel.times(self._rule, items.at, is_tuple, waiting, len(waiting_times), last, due, refused)
         state.last_tuple, state.last_item = last.tolist()
         state.add(items.only(~refused), due[~refused])
         return self._refused(items, refused)

@@ -77,11 +77,11 @@ class KeyedDelayOperator(Delaying[KeyedDelayState]):
     ) -> None:
         """Computes the times of the tuples `own` of a key once more, without the tuples that find no room."""
         at, due, refused = columns
-        known = state.times_of(number)
-        line, lasts = np.concatenate([known, np.zeros(len(own), np.int64)]), np.array([last, last])
+        waiting_times = state.times_of(number)
+        line, lasts = np.concatenate([waiting_times, np.zeros(len(own), np.int64)]), np.array([last, last])
         times, without = np.zeros(len(own), np.int64), np.zeros(len(own), np.bool_)
         are_tuples = np.ones(len(own), np.bool_)
-        delay_kernel.times(self._rule, at[own], are_tuples, line, len(known), lasts, times, without)
+        delay_kernel.times(self._rule, at[own], are_tuples, line, len(waiting_times), lasts, times, without)
         due[own], refused[own] = times, without
         state.last[number] = lasts[delay_kernel.LAST_TUPLE]
 

@@ -92,10 +92,10 @@ class KeyedDelayState:
 
     def make_room(self) -> None:
         """Makes room for all keys."""
-        known = len(self.last)
-        if known < self.keys.count:
+        rows_before = len(self.last)
+        if rows_before < self.keys.count:
             self.last, self.counts = grown(self.last, self.keys.count), grown(self.counts, self.keys.count)
-            self.last[known:], self.counts[known:] = UNSET, 0
+            self.last[rows_before:], self.counts[rows_before:] = UNSET, 0
 
     def add(self, more: Waiting) -> None:
         if not len(more.due):
@@ -193,10 +193,10 @@ class KeyedDelayState:
         """A new state with these keys of other states."""
         target = KeyedDelayState(self.schema, finished=self.finished)
         for state, moves in chosen:
-            known, numbers = target.keys.count, np.flatnonzero(moves)
+            key_count, numbers = target.keys.count, np.flatnonzero(moves)
             codes = np.zeros(state.keys.count, np.int64)
             codes[numbers] = target.keys.intern_arrow(state.keys.take(numbers)) if len(numbers) else numbers
-            if target.keys.count != known + len(numbers):
+            if target.keys.count != key_count + len(numbers):
                 msg = "a key is in two states"
                 raise StateError(msg)
             target.make_room()

@@ -72,8 +72,8 @@ class EventJoinState(KeyedState):
 
     def __init__(self, layouts: Layouts, limits: EngineLimits) -> None:
         self._layouts, self._limits = layouts, limits
-        known = tables(layouts)
-        self.declare(known, known)
+        declarations = tables(layouts)
+        self.declare(declarations, declarations)
         self.scalars = np.zeros(event_join_records.SCALARS, np.int64)
         self.scalars[[CLOCK, LEFT_REACHED, RIGHT_REACHED]] = NEVER
         self.tops = np.full(2, NOTHING + 1)
@@ -145,9 +145,9 @@ class EventJoinState(KeyedState):
         return new_state
 
     def numbered(self, state: EventJoinState, chosen: np.ndarray) -> Maps:
-        numbers, known, rows = chosen, self.keys.count, state.rows
+        numbers, key_count, rows = chosen, self.keys.count, state.rows
         if state.keys.count:
-            numbers = distinct(self.keys.intern_arrow(state.keys.take(chosen)), known)
+            numbers = distinct(self.keys.intern_arrow(state.keys.take(chosen)), key_count)
         maps = {"key": moved_to(chosen, numbers, rows["key"])}
         for port, name in enumerate(SIDES):
             owners = getattr(state, f"{name}_nodes")["owner"][: rows[name]]

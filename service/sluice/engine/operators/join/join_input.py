@@ -91,7 +91,7 @@ class JoinInput:
         """Writes the words of tuples to these slots. `read` has the values of `reads`."""
         self.columns.write(words, slots, read.columns[: len(self.names)], strings)
 
-    def keys(self, read: pa.RecordBatch, known: Interner) -> tuple[np.ndarray | int, np.ndarray | int]:
+    def keys(self, read: pa.RecordBatch, interner: Interner) -> tuple[np.ndarray | int, np.ndarray | int]:
         """The codes of the tuples' keys, and the lists of equal keys in which they are stored.
 
         Without equalities there is no key, and one list. A key with NaN equals no other key, so it has no list (J16);
@@ -100,7 +100,7 @@ class JoinInput:
         if not self.equality:
             return NIL, 0
         columns = [read.column(i) for i in self.equality]
-        key = key_codes(columns, known)
+        key = key_codes(columns, interner)
         bucket = key
         for column in columns:
             if pa.types.is_floating(column.type):

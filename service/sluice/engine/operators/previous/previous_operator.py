@@ -131,13 +131,13 @@ class KeyedMapOperator(Stateful[PreviousState]):
         order = np.argsort(key, kind="stable")
         keys, came, numbers = key[order], at[order], np.arange(len(key))
         first = np.append(True, keys[1:] != keys[:-1])
-        known = state.partitions[keys]
+        partitions = state.partitions[keys]
         place = numbers - np.maximum.accumulate(np.where(first, numbers, 0))
-        last = np.where(first, known["last"], np.append(0, came[:-1]))
-        anew = (came - last >= self._forget) & ~(first & (known["size"] == 0))
+        last = np.where(first, partitions["last"], np.append(0, came[:-1]))
+        anew = (came - last >= self._forget) & ~(first & (partitions["size"] == 0))
         begun = np.maximum.accumulate(np.where(first | anew, numbers, 0))  # the last beginning of a history before
         whole = place == numbers - begun  # it is that of the key in this batch: then the state may have more
-        before = numbers - begun + np.where(whole & ~anew[begun], known["size"], 0)
+        before = numbers - begun + np.where(whole & ~anew[begun], partitions["size"], 0)
         return Runs(order, keys, place, np.minimum(before, state.longest))
 
     def _earlier(self, state: PreviousState, runs: Runs, words: np.ndarray, call: Call) -> pa.Array:
@@ -145,15 +145,15 @@ class KeyedMapOperator(Stateful[PreviousState]):
         there is none (PV2), or if the earlier value is null (PV7).
         """
         steps, numbers = steps_back(call), np.arange(len(runs.order))
-        there, inside = runs.before >= steps, runs.place >= steps
-        rows = words[runs.order[np.where(there & inside, numbers - steps, numbers)]]
-        stored = np.flatnonzero(there & ~inside)
+        has_earlier, inside = runs.before >= steps, runs.place >= steps
+        rows = words[runs.order[np.where(has_earlier & inside, numbers - steps, numbers)]]
+        stored = np.flatnonzero(has_earlier & ~inside)
         keys = runs.key[stored]
         turn = (state.partitions["next"][keys] + runs.place[stored] - steps) % state.longest
         rows[stored] = state.words[keys * state.longest + turn]
         back = np.empty(len(numbers), np.int64)
         back[runs.order] = numbers
-        return or_null(self._columns.column(self._places[call], rows[back], state.strings), there[back])
+        return or_null(self._columns.column(self._places[call], rows[back], state.strings), has_earlier[back])
 
     def _store(self, state: PreviousState, runs: Runs, words: np.ndarray, at: np.ndarray) -> None:
         """Stores the last tuples of each key."""

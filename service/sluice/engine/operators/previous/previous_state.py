@@ -38,8 +38,8 @@ class PreviousState(Tables):
     def __init__(self, columns: WordColumns, longest: int, limits: EngineLimits) -> None:
         """`columns` has the values of a tuple that are stored."""
         self.layout, self.longest, self.limits = columns, longest, limits
-        known = {"partitions": Table("partition", PARTITION), "words": words_of("slot", columns)}
-        self.declare(known, known)
+        declarations = {"partitions": Table("partition", PARTITION), "words": words_of("slot", columns)}
+        self.declare(declarations, declarations)
         self.keys, self.strings = Interner(), Interner()
         #: the numbers of keys and of texts that the last compaction left
         self.kept = self.kept_strings = 0
@@ -101,8 +101,8 @@ class PreviousState(Tables):
         """A new state with these keys of other states."""
         target = type(self)(self.layout, self.longest, self.limits)
         for state, keys in chosen:
-            known = target.keys.count
-            numbers = distinct(target.keys.intern_arrow(state.keys.take(keys)), known)
+            key_count = target.keys.count
+            numbers = distinct(target.keys.intern_arrow(state.keys.take(keys)), key_count)
             target.make_room()
             target.take(state, {
                 "partition": moved_to(keys, numbers, state.keys.count),

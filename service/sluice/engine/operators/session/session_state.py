@@ -79,9 +79,9 @@ class SessionState(PartitionedState, key_times.KeyTimesState):
     def __init__(self, program: Program, of_keys: KeyTime | None = None) -> None:
         """`of_keys`: how the time of each key is computed; None: the stream has one (KT1)."""
         self._program, self._of_keys = program, of_keys
-        known = tables(program)
+        declarations = tables(program)
         optional = {"earlies": program.clause.early.wanted, **key_times.needed(of_keys)}
-        self.declare(known, [name for name in known if optional.get(name, True)])
+        self.declare(declarations, [name for name in declarations if optional.get(name, True)])
         self._queue()
         self.scalars = np.zeros(session_records.SCALARS, np.int64)
         self.scalars[[FREE_SESSION, FREE_CONTENT]] = NIL
@@ -164,9 +164,9 @@ class SessionState(PartitionedState, key_times.KeyTimesState):
         return new_state
 
     def numbered(self, state: SessionState, partitions: np.ndarray) -> Maps:
-        numbers, known, rows = partitions, self.keys.count, state.rows
+        numbers, key_count, rows = partitions, self.keys.count, state.rows
         if self._program.partition_by:
-            numbers = distinct(self.keys.intern_arrow(state.keys.take(partitions)), known)
+            numbers = distinct(self.keys.intern_arrow(state.keys.take(partitions)), key_count)
         partition = moved_to(partitions, numbers, rows["partition"])
         group = self._groups_of(state, partition)
         owners = state.sessions["owner"][: rows["session"]]

@@ -88,9 +88,9 @@ class SortState(StoredTuples):
         target.finished = chosen[0][0].finished
         target.arrived[:] = max(int(state.arrived[0]) for state, _ in chosen)
         for state, partitions in chosen:
-            numbers, known = partitions, target.keys.count
+            numbers, key_count = partitions, target.keys.count
             if self.keyed:
-                numbers = distinct(target.keys.intern_arrow(state.keys.take(partitions)), known)
+                numbers = distinct(target.keys.intern_arrow(state.keys.take(partitions)), key_count)
             partition = moved_to(partitions, numbers, state.rows["partition"])
             slots = stored_in(state, partition != NIL)
             slot = moved_to(slots, target.top + np.arange(len(slots)), state.top)

@@ -66,8 +66,8 @@ class RowWindowsState(Tables):
     def __init__(self, program: Program, *, counting: bool) -> None:
         """`counting`: the windows have the newest rows, so that one without rows may have been full."""
         self._program, self._counting = program, counting
-        known = tables(program)
-        self.declare(known, known)
+        declarations = tables(program)
+        self.declare(declarations, declarations)
         self.scalars = np.zeros(SCALARS, np.int64)
         self.scalars[TICK] = UNSET
         self.row_keys, self.keys, self.groups, self.pairs = Interner(), Interner(), Interner(), Interner()
@@ -140,9 +140,9 @@ class RowWindowsState(Tables):
 
     def numbered(self, state: RowWindowsState, partitions: np.ndarray) -> Maps:
         """Gives new numbers to these partitions of another state, to their groups, and to their rows."""
-        numbers, known, known_rows = partitions, self.keys.count, self.row_keys.count
+        numbers, key_count, known_rows = partitions, self.keys.count, self.row_keys.count
         if self._program.partition_by:
-            numbers = distinct(self.keys.intern_arrow(state.keys.take(partitions)), known)
+            numbers = distinct(self.keys.intern_arrow(state.keys.take(partitions)), key_count)
         partition = moved_to(partitions, numbers, state.rows["partition"])
         owners = state.table_rows["partition"][: state.rows["row"]]
         rows = np.flatnonzero((owners != NIL) & (partition[owners] != NIL))

@@ -183,12 +183,12 @@ def _there(partitions: np.ndarray, gone: np.ndarray) -> np.ndarray:
     """Which entries of a queue belong to stored tuples. The first entries of a partition may belong to tuples that left
     with it.
     """
-    there: np.ndarray = partitions != NIL
+    is_stored: np.ndarray = partitions != NIL
     if not len(gone) or not gone["tuples"].any():
-        return there
+        return is_stored
     order = np.argsort(partitions, kind="stable")
     _, first, places = np.unique(partitions[order], return_index=True, return_inverse=True)
     rank = np.empty(len(partitions), np.int64)
     rank[order] = np.arange(len(partitions)) - first[places]
-    there &= rank >= gone["tuples"][np.maximum(partitions, 0)]
-    return there
+    is_stored &= rank >= gone["tuples"][np.maximum(partitions, 0)]
+    return is_stored
