@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from sluice.columns.kernel import inlined, kernel, read_only
-from sluice.columns.tables import column, grown
+from sluice.columns.saved_columns import column, grown
 from sluice.invariants import all_checked, violated
 
 EMPTY = -1

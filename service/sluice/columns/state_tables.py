@@ -30,7 +30,7 @@ from sluice.columns.encoding import WordColumns
 from sluice.columns.interner import Interner
 from sluice.columns.intrusive_list import NIL
 from sluice.columns.kernel import kernel
-from sluice.columns.tables import Data, Format, Saved, SavedColumns, StateError, column, grown, load
+from sluice.columns.saved_columns import Data, Format, Saved, SavedColumns, StateError, column, grown, load
 
 #: the part of each key, given the bytes of the key
 PartOfKey = Callable[[bytes], int]

@@ -19,8 +19,8 @@ import pyarrow as pa
 from sluice.api import call_limit
 from sluice.columns.arrow_types import arrow_schema
 from sluice.columns.key_bytes import chosen_of_key, key_bytes
+from sluice.columns.saved_columns import Data, Format, Saved, SavedColumns, StateError, column, load
 from sluice.columns.state_tables import PartOfKey
-from sluice.columns.tables import Data, Format, Saved, SavedColumns, StateError, column, load
 from sluice.engine.contents.window_inspection import InspectedWindow
 from sluice.engine.library.handler_operator import HandlerOperator
 from sluice.engine.operators.aggregate.event_time_state import EventState

@@ -15,7 +15,7 @@ from sluice.checkpoint.checkpoint_folder import store_of
 from sluice.checkpoint.checkpoint_identity import CheckpointError, folder_of
 from sluice.checkpoint.checkpoint_store import CheckpointStore
 from sluice.checkpoint.offset_log import batches, offsets_read
-from sluice.columns.tables import StateError
+from sluice.columns.saved_columns import StateError
 from sluice.model.changes.operator_changes import Changes
 from sluice.model.spec import Pipeline
 from sluice.state.bucket import Bucket

@@ -22,7 +22,7 @@ from sluice.checkpoint.checkpoint_folder import store_of
 from sluice.checkpoint.checkpoint_identity import CheckpointError
 from sluice.checkpoint.checkpoint_store import CheckpointStore
 from sluice.checkpoint.offset_log import PLANNED, batches_in, before_all, known, last_planned
-from sluice.columns.tables import StateError
+from sluice.columns.saved_columns import StateError
 from sluice.kafka import ledger, topics
 from sluice.kafka.batch_report import Planned
 from sluice.kafka.batch_writer import within

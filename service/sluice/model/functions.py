@@ -91,10 +91,6 @@ class Function:
     #: whether each parameter takes null; else only those whose type has a `?`
     nulls: bool = True
 
-    def calls(self) -> tuple[str, ...]:
-        """The possible calls of the function, for messages: `Sum(int64)`, `Sum(float64)`."""
-        return tuple(f"{self.name}({', '.join(s.parameters)})" for s in self.signatures)
-
 
 def row(
     name: str, meaning: str, *signatures: str, cuts: bool = False,

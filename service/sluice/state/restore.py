@@ -46,7 +46,7 @@ from sluice.checkpoint.checkpoint_store import CheckpointStore, StoreError, put_
 from sluice.checkpoint.folder_store import FolderStore
 from sluice.checkpoint.offset_log import write_logs
 from sluice.columns.key_bytes import partition_for
-from sluice.columns.tables import StateError
+from sluice.columns.saved_columns import StateError
 from sluice.engine.stream.items import TUPLE
 from sluice.kafka.batch_report import Planned
 from sluice.kafka.kafka_errors import HeaderNameError

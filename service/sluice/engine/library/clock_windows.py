@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from sluice.columns.intrusive_list import NIL
+from sluice.columns.saved_columns import Data, Saved
 from sluice.columns.state_tables import Maps, PartOfKey
-from sluice.columns.tables import Data, Saved
 from sluice.engine.library.window_events import (
     AFTER_EVICTION,
     AFTER_INSERTION,

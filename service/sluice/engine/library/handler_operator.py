@@ -21,7 +21,7 @@ from sluice.api import call_limit
 from sluice.api.handler import load
 from sluice.columns.arrow_types import arrow_schema
 from sluice.columns.column_forms import form
-from sluice.columns.tables import Data
+from sluice.columns.saved_columns import Data
 from sluice.engine.contents.window_inspection import InspectedWindow
 from sluice.engine.library.window_events import LATE, TRIGGER, Content, WindowEvent, rows_of
 from sluice.engine.library.window_library import State, library

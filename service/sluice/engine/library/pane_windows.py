@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from sluice.columns.saved_columns import Data, Saved
 from sluice.columns.state_tables import PartOfKey
-from sluice.columns.tables import Data, Saved
 from sluice.engine.library.window_events import (
     AFTER_EVICTION,
     AFTER_INSERTION,

@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 
 from sluice.columns.interner import Interner
+from sluice.columns.saved_columns import column
 from sluice.columns.state_tables import FreeSlots, Maps, PartOfKey, Tables, parts_of
-from sluice.columns.tables import column
 from sluice.engine.operators.compaction import should_compact
 from sluice.engine.windows.event_time.timer_queue import TournamentTree
 from sluice.model.engine_limits import EngineLimits

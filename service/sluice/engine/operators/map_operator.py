@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sluice.columns.arrow_types import arrow_schema
+from sluice.columns.saved_columns import Data
 from sluice.columns.state_tables import PartOfKey
-from sluice.columns.tables import Data
 from sluice.engine.aggregates.class_calls import load_classes
 from sluice.engine.contents.window_inspection import InspectedWindow
 from sluice.engine.stream.clock import Clock

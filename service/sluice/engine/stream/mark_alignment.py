@@ -15,7 +15,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from sluice.columns.tables import Data, Saved, SavedRecord, StateError
+from sluice.columns.saved_columns import Data, Saved, SavedRecord, StateError
 from sluice.engine.stream.items import ALL, FINAL, TUPLE, WINDOW, Items, concatenated
 
 

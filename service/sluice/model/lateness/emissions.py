@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from sluice.model.lateness.output_cases import ANY_TIME, Case, OwnTuples, Reading, View
 from sluice.model.lateness.time_bounds import Bound, Span, TimeScope, TupleTimes
-from sluice.model.spec import Aggregate, Barrier, EventTime, Join, Map, Output, Pipeline, Side, Split, Stream, Union
+from sluice.model.spec import Aggregate, Barrier, EventTime, Join, Map, Output, Pipeline, Split, Stream, Union
 from sluice.model.windows.join_windows import AsOf, Interval
 
 
@@ -67,7 +67,6 @@ def of_aggregate(operator: Aggregate, event_time: EventTime, own: OwnTuples | No
 class JoinSide:
     """A side of a join. `times`: the event time of its stream, None without one. `arriving`: as in `of_aggregate`."""
 
-    side: Side
     times: EventTime | None
     arriving: Bound = 0
 

@@ -167,7 +167,7 @@ def _cases(
     match operator:
         case Join():
             sides = {
-                name: JoinSide(side, streams[side.stream].event_time, _arriving(side.stream, late_by_stream))
+                name: JoinSide(streams[side.stream].event_time, _arriving(side.stream, late_by_stream))
                 for name, side in (("left", operator.left), ("right", operator.right))
             }
             return tuple(of_join(operator, output, sides))

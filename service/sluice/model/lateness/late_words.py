@@ -18,6 +18,9 @@ from sluice.model.unparse import expression, number, seconds
 from sluice.model.windows.session_window import MAX_GAP
 from sluice.time_units import MILLISECOND
 
+#: a lateness from here on follows from a gap that is an expression, whose values are not known (G4)
+UNBOUNDED = MAX_GAP // 2
+
 
 @dataclass(frozen=True, slots=True)
 class Finding:
@@ -79,12 +82,12 @@ def _finding(pipeline: Pipeline, late: Lateness, readers: list[str], late_by_str
     if isinstance(operator, Union):
         return _of_union(pipeline, operator, late.stream, readers)
     stream = pipeline.streams[late.stream]
-    how_far = "" if late.behind >= MAX_GAP else f"up to {_seconds(late.behind)} s "
+    how_far = "" if late.behind >= UNBOUNDED else f"up to {_seconds(late.behind)} s "
     which = _name(operator, late.expression, _attribute(stream))
     text = (
         f"{which} is {how_far}behind the watermark {_when(operator, late)}, so the result is late for {_all(readers)}"
     )
-    instead = list(_instead(pipeline, operator, stream, late_by_stream))
+    instead = list(_instead(pipeline, operator, late, stream, late_by_stream))
     advice = "; or ".join([*instead, *_lags(pipeline, operator, late, stream, alone=not instead)])
     return Finding(operator, late.stream, _attribute(stream), f"{text}; {advice} (Q9)")
 
@@ -118,11 +121,11 @@ def _when(operator: Operator, late: Lateness) -> str:
 
 
 def _instead(
-    pipeline: Pipeline, operator: Operator, stream: Stream, late_by_stream: Mapping[str, Lateness]
+    pipeline: Pipeline, operator: Operator, late: Lateness, stream: Stream, late_by_stream: Mapping[str, Lateness]
 ) -> Iterator[str]:
     """Another event time that is not late, or another operator."""
     match operator:
-        case Aggregate(window=window) if text := window.late_instead(_attribute(stream), stream.name):
+        case Aggregate(window=window) if text := window.late_instead(_attribute(stream), stream.name, late.expression):
             yield text
         case Aggregate() | Join():
             output = next(output for output in operator.outputs if output.stream == stream.name)

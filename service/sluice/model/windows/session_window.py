@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from sluice.model.expressions import Expression
+from sluice.model.expressions import AggregateCall, Call, Expression, walk
 from sluice.model.functions import row
 from sluice.model.lateness.output_cases import FROM_ANCHOR, Case, Reading, View
 from sluice.model.lateness.time_bounds import Span, TimeScope
@@ -141,10 +141,15 @@ class Session(SizedKind):
     def emitted(self) -> str:
         return "when the session is over"
 
-    def late_instead(self, attribute: str, stream: str) -> str:
-        del stream
-        fixed = isinstance(self.gap, int)
-        return "" if fixed else f"write `{attribute}: sessionEnd()` plus the longest gap and the grace"
+    def late_instead(self, attribute: str, stream: str, time: Expression | None) -> str:
+        if isinstance(self.gap, int):
+            return ""
+        functions = (
+            [part.function for part in walk(time) if isinstance(part, AggregateCall)] if time is not None else []
+        )
+        if isinstance(time, Call) and "sessionEnd" in functions:
+            return f"write `event_time: {{attribute: {attribute}, lag: ...}}` for {stream}, with the longest gap"
+        return f"write `{attribute}: sessionEnd()` plus the longest gap and the grace"
 
     def fires(self, lag: int | None, *, incomplete: bool) -> tuple[str, str]:
         del incomplete

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from math import gcd
 from typing import ClassVar
 
+from sluice.model.expressions import AggregateCall, Expression
 from sluice.model.functions import row
 from sluice.model.lateness.output_cases import FROM_ANCHOR, Case, Reading, View
 from sluice.model.lateness.time_bounds import Span, TimeScope
@@ -178,9 +179,12 @@ class TimeInterval(SizedKind):
     def emitted(self) -> str:
         return "when the pane fires" + " again for late tuples" * (self.discard_age > 0)
 
-    def late_instead(self, attribute: str, stream: str) -> str:
-        readers = f"`discardAge({number(self.discard_age)})` in what reads {stream}"
-        return f"write `{attribute}: intervalLast()`, and {readers}" if self.discard_age else ""
+    def late_instead(self, attribute: str, stream: str, time: Expression | None) -> str:
+        if not self.discard_age:
+            return ""
+        is_last = isinstance(time, AggregateCall) and time.function == "intervalLast"
+        last = "" if is_last else f"`{attribute}: intervalLast()`, and "
+        return f"write {last}`discardAge({number(self.discard_age)})` in what reads {stream}"
 
     # ---- the calendar ----
 

@@ -332,11 +332,11 @@ class WindowKind(ABC):
         """When a result comes out, in words that follow one about its event time."""
         return "when the window fires"
 
-    def late_instead(self, attribute: str, stream: str) -> str:
-        """What to write if results with the event time `attribute` are late for the readers of `stream`, and no other
-        event time alone helps; empty if one may.
+    def late_instead(self, attribute: str, stream: str, time: Expression | None) -> str:
+        """What to write if results with the event time `attribute`, which is `time` in the file, are late for the
+        readers of `stream`, and no other event time alone helps; empty if one may.
         """
-        del attribute, stream
+        del attribute, stream, time
         return ""
 
     # ---- changes ----

@@ -160,10 +160,6 @@ class Program:
 TEXTS, VARIABLE = -1, -2
 
 
-def innermost(type_: Type) -> Type:
-    return type_ if type_.element is None else innermost(type_.element)
-
-
 @dataclass(slots=True)
 class Compiler:
     """Compiles one program.

@@ -14,9 +14,9 @@ import numpy as np
 import pyarrow as pa
 
 from sluice.columns.key_bytes import key_codes
+from sluice.columns.saved_columns import Data
 from sluice.columns.scratch_buffers import grown
 from sluice.columns.state_tables import intern_pairs
-from sluice.columns.tables import Data
 from sluice.engine.contents import multisets, window_inspection
 from sluice.engine.contents.blocks import TAKEN
 from sluice.engine.contents.fired_contents import CountedValues, FiredContents, FiringDetails

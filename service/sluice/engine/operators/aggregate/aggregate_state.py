@@ -11,6 +11,7 @@ import pyarrow as pa
 from sluice.columns.interner import Interner
 from sluice.columns.intrusive_list import NIL
 from sluice.columns.pairing_heap import NODE
+from sluice.columns.saved_columns import Format, column, grown
 from sluice.columns.state_tables import (  # fmt: skip
     Maps,
     PartOfKey,
@@ -23,7 +24,6 @@ from sluice.columns.state_tables import (  # fmt: skip
     walked,
     words,
 )
-from sluice.columns.tables import Format, column, grown
 from sluice.engine.contents import multisets
 from sluice.engine.contents.blocks import COUNTS, IDLE, PARTS
 from sluice.engine.contents.groups import ENDS, GROUP_RECORD

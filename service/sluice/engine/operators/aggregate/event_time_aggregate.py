@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from sluice.columns.saved_columns import Data
 from sluice.columns.state_tables import intern_pairs
-from sluice.columns.tables import Data
 from sluice.engine.contents import slices, window_inspection
 from sluice.engine.contents.fired_contents import FiredContents, FiringDetails
 from sluice.engine.contents.firing_results import Rows, Run

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from sluice.columns.interner import Interner
 from sluice.columns.intrusive_list import NIL
+from sluice.columns.saved_columns import Format, column
 from sluice.columns.state_tables import (  # fmt: skip
     FreeSlots,
     Maps,
@@ -24,7 +25,6 @@ from sluice.columns.state_tables import (  # fmt: skip
     words,
     words_of,
 )
-from sluice.columns.tables import Format, column
 from sluice.engine.contents import slices
 from sluice.engine.operators.aggregate.aggregate_program import Program
 from sluice.engine.operators.aggregate.group_pairs import take_groups

@@ -13,8 +13,8 @@ import pyarrow as pa
 from sluice.columns.encoding import WordColumns
 from sluice.columns.interner import Interner
 from sluice.columns.intrusive_list import NIL
+from sluice.columns.saved_columns import Format
 from sluice.columns.state_tables import FreeSlots, Maps, Table, distinct, moved_to, walked, words
-from sluice.columns.tables import Format
 from sluice.engine.operators.barrier.barrier_records import PARTITION, QUEUE, WAITING
 from sluice.engine.operators.keyed_state import PartitionedState
 from sluice.engine.stream.clock import all_later

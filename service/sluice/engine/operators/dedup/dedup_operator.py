@@ -14,7 +14,7 @@ import pyarrow as pa
 from sluice.columns.arrow_types import arrow_schema
 from sluice.columns.encoding import WordColumns
 from sluice.columns.key_bytes import canonical, key_codes
-from sluice.columns.tables import Data
+from sluice.columns.saved_columns import Data
 from sluice.engine.contents import window_inspection
 from sluice.engine.contents.window_inspection import InspectedWindow
 from sluice.engine.operators.dedup import dedup_kernel

@@ -11,8 +11,8 @@ import numpy as np
 from sluice.columns.encoding import WordColumns
 from sluice.columns.interner import Interner
 from sluice.columns.intrusive_list import NIL
+from sluice.columns.saved_columns import Format
 from sluice.columns.state_tables import FreeSlots, Maps, Table, distinct, moved_to, words_of
-from sluice.columns.tables import Format
 from sluice.engine.operators.dedup import dedup_records
 from sluice.engine.operators.dedup.dedup_records import FREE_PERIOD, PERIODS
 from sluice.engine.operators.keyed_state import PartitionedState

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from sluice.columns.arrow_types import arrow_schema
 from sluice.columns.json_columns import shown_values
-from sluice.columns.tables import Data
+from sluice.columns.saved_columns import Data
 from sluice.engine.contents.window_inspection import InspectedWindow
 from sluice.engine.operators.delay import delay_kernel
 from sluice.engine.operators.delay.delay_kernel import DelaySettings

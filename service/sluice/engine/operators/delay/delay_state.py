@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 
 from sluice.columns.interner import Interner
+from sluice.columns.saved_columns import Data, Format, Saved, SavedRecord, StateError
 from sluice.columns.state_tables import PartOfKey
-from sluice.columns.tables import Data, Format, Saved, SavedRecord, StateError
 from sluice.engine.stream.items import MAX_TIME, TUPLE, Items, concatenated
 from sluice.engine.stream.mark_alignment import items_of, record_of
 from sluice.time_units import UNSET

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from sluice.columns.key_bytes import canonical, key_codes
-from sluice.columns.tables import Data
+from sluice.columns.saved_columns import Data
 from sluice.engine.contents import window_inspection
 from sluice.engine.contents.window_inspection import InspectedWindow
 from sluice.engine.operators.delay import delay_kernel

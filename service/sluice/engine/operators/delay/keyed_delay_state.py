@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 from sluice.columns.interner import Interner
+from sluice.columns.saved_columns import Data, Format, Saved, SavedRecord, StateError, grown
 from sluice.columns.state_tables import PartOfKey, parts_of
-from sluice.columns.tables import Data, Format, Saved, SavedRecord, StateError, grown
 from sluice.engine.operators.compaction import should_compact
 from sluice.engine.stream.items import MAX_TIME
 from sluice.model.engine_limits import LIMITS

@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 
 from sluice.columns.intrusive_list import NIL
+from sluice.columns.saved_columns import Data
 from sluice.columns.scratch_buffers import grown
-from sluice.columns.tables import Data
 from sluice.engine.contents import window_inspection
 from sluice.engine.contents.window_inspection import InspectedWindow
 from sluice.engine.operators.event_join import as_of_kernel, event_join_outputs, interval_kernel

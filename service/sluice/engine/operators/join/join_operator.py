@@ -11,8 +11,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from sluice.columns.key_bytes import key_codes
+from sluice.columns.saved_columns import Data
 from sluice.columns.scratch_buffers import grown
-from sluice.columns.tables import Data
 from sluice.engine.contents import window_inspection
 from sluice.engine.contents.window_inspection import InspectedWindow
 from sluice.engine.operators.join import join_kernel

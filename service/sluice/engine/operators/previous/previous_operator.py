@@ -15,7 +15,7 @@ import pyarrow as pa
 from sluice.columns.encoding import WordColumns, or_null
 from sluice.columns.interner import Interner
 from sluice.columns.key_bytes import key_codes, one_key
-from sluice.columns.tables import Data
+from sluice.columns.saved_columns import Data
 from sluice.engine.aggregates.class_calls import load_classes
 from sluice.engine.contents import window_inspection
 from sluice.engine.contents.window_inspection import InspectedWindow

@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from sluice.columns.encoding import WordColumns
 from sluice.columns.interner import Interner
+from sluice.columns.saved_columns import Format
 from sluice.columns.state_tables import PartOfKey, Table, Tables, distinct, keep_texts, moved_to, parts_of, words_of
-from sluice.columns.tables import Format
 from sluice.engine.operators.compaction import should_compact
 from sluice.model.engine_limits import EngineLimits
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from sluice.columns.interner import Interner
 from sluice.columns.intrusive_list import NIL
+from sluice.columns.saved_columns import Format
 from sluice.columns.state_tables import FreeSlots, Maps, Table, distinct, intern_pairs, moved_to, pairs_of, words
-from sluice.columns.tables import Format
 from sluice.engine.operators.aggregate.aggregate_program import Program
 from sluice.engine.operators.keyed_state import PartitionedState
 from sluice.engine.operators.session import session_records

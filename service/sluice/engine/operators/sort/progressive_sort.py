@@ -19,9 +19,9 @@ from sluice.columns.forms.form_contract import Order
 from sluice.columns.interner import Interner
 from sluice.columns.intrusive_list import NIL
 from sluice.columns.key_bytes import canonical, key_codes
+from sluice.columns.saved_columns import Data, Format
 from sluice.columns.scratch_buffers import Scratch
 from sluice.columns.state_tables import PartOfKey, Table, distinct, keep_texts, moved_to, parts_of
-from sluice.columns.tables import Data, Format
 from sluice.engine.contents import window_inspection
 from sluice.engine.contents.window_inspection import InspectedWindow
 from sluice.engine.operators import compaction

@@ -15,7 +15,7 @@ import pyarrow as pa
 from sluice.columns.arrow_types import arrow_schema
 from sluice.columns.column_forms import form
 from sluice.columns.interner import Interner
-from sluice.columns.tables import Data
+from sluice.columns.saved_columns import Data
 from sluice.engine.contents.fired_contents import FiredContents
 from sluice.engine.contents.firing_results import Rows
 from sluice.engine.contents.window_inspection import InspectedWindow

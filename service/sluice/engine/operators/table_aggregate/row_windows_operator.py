@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 
 from sluice.columns.key_bytes import key_codes
+from sluice.columns.saved_columns import Data, grown
 from sluice.columns.state_tables import intern_pairs
-from sluice.columns.tables import Data, grown
 from sluice.engine.contents import window_inspection
 from sluice.engine.contents.fired_contents import FiredContents, FiringDetails
 from sluice.engine.contents.firing_results import KINDS, ROWS, TUPLES, Results, Rows, cleared, enlarged

@@ -9,8 +9,8 @@ import numpy as np
 
 from sluice.columns.interner import Interner
 from sluice.columns.intrusive_list import NIL
+from sluice.columns.saved_columns import Format
 from sluice.columns.state_tables import Maps, PartOfKey, Table, Tables, distinct, keep_texts, moved_to, parts_of, words
-from sluice.columns.tables import Format
 from sluice.engine.operators.aggregate.aggregate_program import Program
 from sluice.engine.operators.aggregate.group_pairs import take_groups
 from sluice.engine.operators.compaction import should_compact
