@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib
+import inspect
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping
@@ -111,6 +112,13 @@ def require_same(modules: Mapping[str, str | None]) -> None:
                 f"the module {module} ({_FILES[module]}) has changed since the service started, and one start runs one "
                 "version of it. No output of the batch is visible; the next start uses the changed module"
             )
+
+
+def bind(user_class: type, counts: Mapping[str, int]) -> None:
+    """Raises TypeError unless the class can be made without arguments, and each method be called with so many."""
+    inspect.signature(user_class).bind()
+    for name, count in counts.items():
+        inspect.signature(getattr(user_class, name)).bind(*range(1 + count))
 
 
 def versioned(name: str, user_class: type) -> str:

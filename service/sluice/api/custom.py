@@ -55,7 +55,7 @@ import inspect
 import re
 from typing import TYPE_CHECKING, Any, Protocol
 
-from sluice.api.class_loader import ClassError, resolve
+from sluice.api.class_loader import ClassError, bind, resolve
 from sluice.model.functions import CONSTANTS, VARIABLES, Function, Signature, never, read_signature
 from sluice.model.types import parse_type
 
@@ -235,9 +235,7 @@ def _signature(user_class: type[Any]) -> Signature:
 def _fitting(user_class: type[Any], counts: Mapping[str, int]) -> type[Any]:
     """The class, if it can be made without arguments, and each of the methods be called with so many."""
     try:
-        inspect.signature(user_class).bind()
-        for name, count in counts.items():
-            inspect.signature(getattr(user_class, name)).bind(*range(1 + count))
+        bind(user_class, counts)
     except TypeError as error:
         raise ClassError(
             f"methods that fit the signature {user_class.signature} ({user_class.__name__}: {error})"

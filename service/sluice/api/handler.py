@@ -14,11 +14,10 @@ The class is imported in the process that checks the pipeline file, and in each 
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Protocol
 
-from sluice.api.class_loader import ClassError, resolve
+from sluice.api.class_loader import ClassError, bind, resolve
 from sluice.model.errors import nearest
 from sluice.model.types import Schema, parse_type
 
@@ -125,9 +124,7 @@ def _checked(handler_class: type[WindowHandler]) -> type[WindowHandler]:
             f"methods for {', '.join(EVENTS)} ({handler_class.__name__} has {method})", nearest(method, EVENTS)
         )
     try:
-        inspect.signature(handler_class).bind()
-        for name, count in EVENTS.items():
-            inspect.signature(getattr(handler_class, name)).bind(*range(1 + count))
+        bind(handler_class, EVENTS)
     except TypeError as error:
         raise ClassError(
             f"methods with the arguments of WindowHandler's ({handler_class.__name__}: {error})"

@@ -140,9 +140,9 @@ class Tables(ABC):
     #: the interned strings and lists to which words of the tables refer
     strings: Interner
 
-    def declare(self, tables: Mapping[str, Table], needed: Collection[str]) -> None:
-        """Creates all `tables` without rows, and puts the `needed` ones in use."""
-        self.declared = {name: table for name, table in tables.items() if name in needed}
+    def declare(self, tables: Mapping[str, Table], needed: Collection[str] | None = None) -> None:
+        """Creates all `tables` without rows, and puts the `needed` ones in use; None: all."""
+        self.declared = {name: table for name, table in tables.items() if needed is None or name in needed}
         for name, table in tables.items():
             setattr(self, name, table.rows(0))
 
@@ -327,10 +327,12 @@ def moved_to(chosen: np.ndarray, numbers: np.ndarray | int, count: int) -> np.nd
     return renamed
 
 
-def distinct(numbers: np.ndarray, count_before: int) -> np.ndarray:
-    """The codes of keys that were added to an interner with `count_before` keys. Raises StateError if one was there
-    before.
+def added_keys(keys: Interner, source: Interner, codes: np.ndarray) -> np.ndarray:
+    """Adds to `keys` the keys that have these codes in `source`. Gives their new codes. Raises StateError if `keys` had
+    one of them before.
     """
+    count_before = keys.count
+    numbers = keys.intern_arrow(source.take(codes))
     if len(numbers) and int(numbers.min()) < count_before:
         msg = "two states that are merged hold the same key"
         raise StateError(msg)

@@ -120,6 +120,19 @@ class PartitionedState(KeyedState):
 
     partitions: np.ndarray
     free: FreeSlots
+    #: slots from this one on were never used
+    top: int
+    #: the number of what the keys hold (one element); not saved, because the tables have it
+    held: np.ndarray
+    #: whether the final mark was received
+    finished: bool
+
+    def begin(self) -> None:
+        """Sets what all these states have, for a state without keys."""
+        self.agenda, self.free, self.top = TournamentTree(1), FreeSlots(np.int64), 0
+        self.held = np.zeros(1, np.int64)
+        self.keys, self.strings = Interner(), Interner()
+        self.finished, self.kept = False, 0
 
     @property
     def queued(self) -> np.ndarray:

@@ -16,7 +16,7 @@ from sluice.columns.state_tables import (  # fmt: skip
     Maps,
     PartOfKey,
     Table,
-    distinct,
+    added_keys,
     keep_texts,
     moved_to,
     parts_of,
@@ -275,9 +275,7 @@ class AggregateState(WindowTables):
 
     def _maps(self, state: AggregateState, partitions: np.ndarray) -> Maps:
         """The new numbers in this state for the rows of these partitions of another state."""
-        numbers, key_count = partitions, self.keys.count
-        if self.keyed:
-            numbers = distinct(self.keys.intern_arrow(state.keys.take(partitions)), key_count)
+        numbers = added_keys(self.keys, state.keys, partitions) if self.keyed else partitions
         partition = moved_to(partitions, numbers, state.rows["partition"])
         group = take_groups(self, state, partition) if self._program.group_by else partition
         slots = state.stored_in(partition, group)

@@ -17,7 +17,7 @@ from sluice.columns.state_tables import (  # fmt: skip
     PartOfKey,
     Table,
     Tables,
-    distinct,
+    added_keys,
     intern_pairs,
     moved_to,
     parts_of,
@@ -297,10 +297,10 @@ class EventState(Tables, key_times.KeyTimesState):
 
     def _numbered(self, state: EventState, partitions: np.ndarray) -> Maps:
         """The new numbers in this state for the partitions, groups and slots of another state."""
-        numbers, key_count = partitions, self.keys.count
+        numbers = partitions
         if self.keyed:
             codes, place = np.unique(state.partitions["key"][partitions], return_inverse=True)
-            numbers = distinct(self.keys.intern_arrow(state.keys.take(codes)), key_count)[place]
+            numbers = added_keys(self.keys, state.keys, codes)[place]
         elif self._apart:
             numbers = state.partitions["key"][partitions]
         if self._apart:

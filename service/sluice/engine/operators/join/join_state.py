@@ -11,7 +11,7 @@ from sluice.columns.encoding import WordColumns
 from sluice.columns.interner import Interner
 from sluice.columns.intrusive_list import NIL
 from sluice.columns.saved_columns import Data, Format, Saved, SavedColumns, column, grown, load
-from sluice.columns.state_tables import Maps, PartOfKey, Table, distinct, keep_texts, moved_to, parts_of, walked
+from sluice.columns.state_tables import Maps, PartOfKey, Table, added_keys, keep_texts, moved_to, parts_of, walked
 from sluice.engine.operators import compaction
 from sluice.engine.operators.join.join_kernel import BUCKET, FREED, NAME, NOTHING, REACHED, STORED_TUPLE
 from sluice.engine.operators.stored_tuples import StoredTuples
@@ -224,6 +224,5 @@ class JoinState:
             return moved_to(np.zeros(int(any(map(len, slots))), np.int64), 0, count)
         sides = zip(state.sides, slots, strict=True)
         codes = np.unique(np.concatenate([side.stored_tuples["key"][stored] for side, stored in sides]))
-        codes, key_count = codes[codes != NIL], self.keys.count
-        numbers = distinct(self.keys.intern_arrow(state.keys.take(codes)), key_count)
-        return moved_to(codes, numbers, count)
+        codes = codes[codes != NIL]
+        return moved_to(codes, added_keys(self.keys, state.keys, codes), count)

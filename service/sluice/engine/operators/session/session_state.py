@@ -10,7 +10,7 @@ import numpy as np
 from sluice.columns.interner import Interner
 from sluice.columns.intrusive_list import NIL
 from sluice.columns.saved_columns import Format
-from sluice.columns.state_tables import FreeSlots, Maps, Table, distinct, intern_pairs, moved_to, pairs_of, words
+from sluice.columns.state_tables import Maps, Table, added_keys, intern_pairs, moved_to, pairs_of, words
 from sluice.engine.operators.aggregate.aggregate_program import Program
 from sluice.engine.operators.keyed_state import PartitionedState
 from sluice.engine.operators.session import session_records
@@ -18,7 +18,6 @@ from sluice.engine.operators.session.session_records import CONTENTS, FREE_CONTE
 from sluice.engine.windows import early_results
 from sluice.engine.windows.event_time import key_times
 from sluice.engine.windows.event_time.event_records import ENDLESS, NEVER
-from sluice.engine.windows.event_time.timer_queue import TournamentTree
 from sluice.model.engine_limits import EngineLimits
 from sluice.model.spec import KeyTime
 
@@ -87,16 +86,10 @@ class SessionState(PartitionedState, key_times.KeyTimesState):
         self.scalars[[FREE_SESSION, FREE_CONTENT]] = NIL
         self.scalars[LAST] = NEVER
         self.clocks = np.full(1, NEVER, np.int64)
-        self.agenda = TournamentTree(1)
-        self.free = FreeSlots(np.int64)
-        self.top = 0
-        #: the number of tuples in open sessions (one element); not saved, because the contents have it
-        self.held = np.zeros(1, np.int64)
+        self.begin()
         #: the number of tuples received, which is the number of the next tuple
         self.arrived = 0
-        self.finished = False
-        self.keys, self.groups, self.pairs, self.strings = Interner(), Interner(), Interner(), Interner()
-        self.kept = 0
+        self.groups, self.pairs = Interner(), Interner()
 
     @property
     def rows(self) -> Mapping[str, int]:
@@ -164,9 +157,8 @@ class SessionState(PartitionedState, key_times.KeyTimesState):
         return new_state
 
     def numbered(self, state: SessionState, partitions: np.ndarray) -> Maps:
-        numbers, key_count, rows = partitions, self.keys.count, state.rows
-        if self._program.partition_by:
-            numbers = distinct(self.keys.intern_arrow(state.keys.take(partitions)), key_count)
+        keyed, rows = self._program.partition_by, state.rows
+        numbers = added_keys(self.keys, state.keys, partitions) if keyed else partitions
         partition = moved_to(partitions, numbers, rows["partition"])
         group = self._groups_of(state, partition)
         owners = state.sessions["owner"][: rows["session"]]

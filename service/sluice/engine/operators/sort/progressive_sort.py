@@ -21,7 +21,7 @@ from sluice.columns.intrusive_list import NIL
 from sluice.columns.key_bytes import canonical, key_codes
 from sluice.columns.saved_columns import Data, Format
 from sluice.columns.scratch_buffers import Scratch
-from sluice.columns.state_tables import PartOfKey, Table, distinct, keep_texts, moved_to, parts_of
+from sluice.columns.state_tables import PartOfKey, Table, added_keys, keep_texts, moved_to, parts_of
 from sluice.engine.contents import window_inspection
 from sluice.engine.contents.window_inspection import InspectedWindow
 from sluice.engine.operators import compaction
@@ -88,9 +88,7 @@ class SortState(StoredTuples):
         target.finished = chosen[0][0].finished
         target.arrived[:] = max(int(state.arrived[0]) for state, _ in chosen)
         for state, partitions in chosen:
-            numbers, key_count = partitions, target.keys.count
-            if self.keyed:
-                numbers = distinct(target.keys.intern_arrow(state.keys.take(partitions)), key_count)
+            numbers = added_keys(target.keys, state.keys, partitions) if self.keyed else partitions
             partition = moved_to(partitions, numbers, state.rows["partition"])
             slots = stored_in(state, partition != NIL)
             slot = moved_to(slots, target.top + np.arange(len(slots)), state.top)
