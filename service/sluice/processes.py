@@ -91,8 +91,8 @@ def run_and_end(work: Callable[[], None]) -> NoReturn:
     """
     code = 1
     try:
-        for number in GROUP_SIGNALS:
-            signal.signal(number, signal.SIG_IGN)
+        for group_signal in GROUP_SIGNALS:
+            signal.signal(group_signal, signal.SIG_IGN)
         work()
         code = 0
     except BaseException:  # noqa: BLE001 - the error is printed, and the exit code reports it

@@ -60,7 +60,7 @@ def flat(offsets: Mapping[str, Mapping[str, int]]) -> Offsets:
 
 @dataclass(slots=True)
 class Report:
-    """What a batch did: counts of records, and the sizes and times of the operators after the batch.
+    """The report of a batch: counts of records, and the sizes and times of the operators after the batch.
 
     Each task of the batch makes a report; `add` combines them. Times are in nanoseconds since 1970.
 

@@ -107,7 +107,7 @@ def _decoded(story: Story, events: Sequence[Event]) -> dict[str, Any]:
 
 
 def _zoom(view: Mapping[str, Any]) -> Zoom:
-    """Raises LabError if a time cannot be read."""
+    """The part of the story that a request shows. Raises LabError if a time cannot be read."""
     return Zoom(view.get("key") or None, _time(view, "from"), _time(view, "to"))
 
 

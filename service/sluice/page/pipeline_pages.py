@@ -77,7 +77,7 @@ INSPECTION_PATIENCE_S, RECORDS_PATIENCE_S = 0.7, 0.7
 
 
 class StagePage:
-    """What the page shows of a stage. `running` is called whenever its query starts."""
+    """The data of a stage for the page. `running` is called whenever its query starts."""
 
     def __init__(self, pipeline: Pipeline, explained: Stage, history: History | None = None) -> None:
         self.pipeline, self.explained = pipeline, explained
@@ -92,7 +92,7 @@ class StagePage:
         self.buckets, self.topic_partitions, self._inspect = buckets, topic_partitions, inspect
 
     def facts(self, inspection: StageInspection, now: float, upstream: Mapping[str, Answer]) -> StageFacts:
-        """What is known of the stage: from the inspection, and without one from the report of the last batch.
+        """The facts about the stage, from the inspection; without one, from the report of the last batch.
 
         `now`: seconds since 1970. `upstream` as in StageFacts.
         """
@@ -141,7 +141,7 @@ class StagePage:
 
 
 class PipelinePage:
-    """What the page shows of a pipeline."""
+    """The data of a pipeline for the page."""
 
     def __init__(
         self, pipeline: Pipeline, *, histories: Sequence[History] = (),

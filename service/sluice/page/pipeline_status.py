@@ -1,4 +1,4 @@
-"""What the page shows of a pipeline, as values of JSON: the answer of `/api/pipelines/NAME`."""
+"""The data of a pipeline for the page, as values of JSON: the answer of `/api/pipelines/NAME`."""
 
 from __future__ import annotations
 

@@ -95,7 +95,7 @@ def replay(
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """What a replay runs.
+    """The pipeline, the events and the batches of a replay.
 
     pipeline   the pipeline, with the origin of its clock
     placed     gives the events from the first one on
@@ -119,7 +119,7 @@ def prepared(
     stream: str | None = None,
     partitions: int | None = None,
 ) -> Prepared:
-    """What a replay with these arguments runs (see `replay`). Raises SluiceError if they contradict the pipeline."""
+    """Prepares a replay with these arguments (see `replay`). Raises SluiceError if they contradict the pipeline."""
     kept = events if isinstance(events, Path) else list(events)
     plain = None if at is None else _plain_stream(pipeline, stream)
 

@@ -210,7 +210,7 @@ def _kinds(stream: Stream, items: Items, buckets: int, bucket: int) -> tuple[np.
 
 
 def _of_firing(items: Items) -> np.ndarray:
-    """Which items are marks that a firing made, and no marks that were read."""
+    """A mask of the marks that a firing made, without the marks that were read."""
     return (items.kind == WINDOW) & (items.source == MADE)  # type: ignore[no-any-return]
 
 

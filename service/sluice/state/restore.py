@@ -196,7 +196,7 @@ def _candidates(plan: Plan, number: int, batch: int, plans: Plans, source: Snaps
 
 
 def _left(candidates: list[Candidate], oldest: int, source: SnapshotSource | None) -> str:
-    """What there is of the state, for the message."""
+    """The part of a message that says which state is left."""
     newest = max((candidate.version for candidate in candidates), default=0)
     state = f"The newest state is that before batch {newest}, but" if newest else "No snapshot is left, and"
     hint = "" if source else " (`state:` in the pipeline file names a store for snapshots that outlive the machine.)"

@@ -135,7 +135,7 @@ def _first_of_each(
 
 
 def having(contents: FiredContents, column: int, type_: Type, best: pa.Array) -> np.ndarray:
-    """Which listed tuples have the value that `best` has for their row.
+    """A mask of the listed tuples that have the value of `best` for their row.
 
     If `best` is NaN, only the first tuple of the row is chosen: it is the NaN that came first (A16).
     """

@@ -38,7 +38,7 @@ LOG = logging.getLogger(__name__)
 
 
 class View:
-    """What the user's class can read of a window (service/sluice/api/handler.py)."""
+    """The view of a window that the user's class reads (service/sluice/api/handler.py)."""
 
     def __init__(self, content: Content, now: int) -> None:
         self._of = content

@@ -85,7 +85,7 @@ else:
 
 
 class Arrival(NamedTuple):
-    """What has come of a topic partition.
+    """The records of a topic partition that have come.
 
     records   consecutive records (column_consumer.py); there may be none
     reached   the offset up to which all records have come (exclusive). It may lie behind the last record: the markers

@@ -17,7 +17,7 @@ from sluice.model.types import INT64, STRING, TIMESTAMP, Type
 
 
 class Operation(IntEnum):
-    """What a record says about a row.
+    """The operation of a record on a row.
 
     TOMBSTONE   a record without a value
     NO_ROW      a message of Debezium that is about no row: heartbeats, transactions, changes of a schema, messages that

@@ -37,7 +37,7 @@ class Finding:
 
 
 def findings(pipeline: Pipeline) -> Iterator[Finding]:
-    """One for each output that is late for one reader or several (Q9)."""
+    """A finding for each output that is late for one reader or several (Q9)."""
     late_by_stream = lateness(pipeline)
     late: dict[tuple[str, str], list[tuple[Lateness, str]]] = defaultdict(list)
     for reader, stream, accepted in _readers(pipeline):

@@ -82,7 +82,7 @@ class TupleTimes:
 
 @dataclass(frozen=True, slots=True)
 class TimeScope:
-    """What is known of the times in an expression.
+    """The times that the attributes and functions of an expression can have.
 
     tuples   side of a join, or None -> the times of its tuples; a side is missing if it has no event time
     window   the function that describes the window -> its time

@@ -367,7 +367,7 @@ class WindowKind(ABC):
 
     @property
     def time_in_words(self) -> str:
-        """That for which a window over event time keeps one summary."""
+        """The unit, in words, for which a window over event time keeps one summary."""
         return "event time"
 
     @property

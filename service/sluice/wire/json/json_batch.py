@@ -30,7 +30,7 @@ def scannable(schema: Schema, members: Members = NO_MEMBERS) -> bool:
 
 
 class Plan(NamedTuple):
-    """What the scanner reads for a schema. `depth` is the number of nodes that may be open at once."""
+    """The tables of the scanner for a schema. `depth` is the number of nodes that may be open at once."""
 
     forms: list[JsonForm]
     wanted: Wanted

@@ -72,7 +72,7 @@ class Reader:
         cls, schema: Schema, proto: Protobuf, message: ProtoMessage, defaults: Mapping[str, Any],
         members: Members = NO_MEMBERS,
     ) -> Reader:  # fmt: skip
-        """Raises ProtobufError if the message does not give the attributes."""
+        """The reader of a schema from a message. Raises ProtobufError if the message does not give the attributes."""
         compiler = Compiler(proto, message, schema, defaults, members)
         program, shapes = compiler.compile()
         return cls(schema, proto, program, shapes, bytes(compiler.texts), defaults, members)

@@ -260,7 +260,7 @@ class MemberChecks:
 
 
 def value_of(type_: str | None) -> object:
-    """What the file has for a type."""
+    """The value of a type in the file."""
     return type_.value if isinstance(type_, TypeText) else type_
 
 

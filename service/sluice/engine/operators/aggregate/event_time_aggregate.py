@@ -215,7 +215,7 @@ class EventAggregateOperator(TimedAggregate[EventState]):
         return self._filled.outputs_of(state, rows, firings)
 
     def _there(self, firings: np.ndarray) -> np.ndarray:
-        """Which firings are those of panes that exist: a day has fewer hours than ticks (calendar_ticks.py)."""
+        """A mask of the firings of panes that exist: a day has fewer hours than ticks (calendar_ticks.py)."""
         exists = np.ones(len(firings), np.bool_)
         empty = are_empty(firings)
         if self._more["spans"]:

@@ -21,7 +21,7 @@ from sluice.model.engine_limits import EngineLimits
 
 @dataclass(frozen=True, slots=True)
 class StoredWords:
-    """What is stored of a tuple with `keep: last`: its columns (none with `keep: first`)."""
+    """The stored columns of a tuple with `keep: last`; none with `keep: first`."""
 
     columns: WordColumns
     limits: EngineLimits

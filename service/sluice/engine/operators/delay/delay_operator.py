@@ -30,7 +30,7 @@ from sluice.time_units import SECOND
 
 
 class _DelayState(OperatorState, Protocol):
-    """What the states of both operators have."""
+    """The common members of the states with and without a key."""
 
     @property
     def due(self) -> int: ...
@@ -40,7 +40,7 @@ S = TypeVar("S", bound=_DelayState)
 
 
 class Delaying(Stateful[S], ABC):
-    """What the operators with and without a key have in common."""
+    """The base of the operators with and without a key."""
 
     def __init__(self, spec: Delay, schema: Schema) -> None:
         """`schema` belongs to the input."""

@@ -111,7 +111,7 @@ class KeyedDelayOperator(Delaying[KeyedDelayState]):
 
 
 def _of_tuples(items: Items, chosen: np.ndarray) -> np.ndarray:
-    """Which of the items are these tuples."""
+    """A mask of the items, from the mask `chosen` of their tuples."""
     mask: np.ndarray = items.kind == TUPLE
     mask[mask] = chosen
     return mask

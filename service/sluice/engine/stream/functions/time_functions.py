@@ -141,7 +141,7 @@ def start_of(time: Column, unit: Column, zone: Column | None = None) -> Column:
 
 
 def wall_of(time: Column, zone: Column | None) -> Column:
-    """What the clock on the wall shows, without its zone."""
+    """The local time, without its zone."""
     return naive(time) if zone is None else pc.local_timestamp(local(time, zone))
 
 

@@ -180,8 +180,8 @@ class WindowTables(Tables):
 
 
 def _there(partitions: np.ndarray, gone: np.ndarray) -> np.ndarray:
-    """Which entries of a queue belong to stored tuples. The first entries of a partition may belong to tuples that left
-    with it.
+    """A mask of the entries of a queue that belong to stored tuples. The first entries of a partition may belong to
+    tuples that left with it.
     """
     is_stored: np.ndarray = partitions != NIL
     if not len(gone) or not gone["tuples"].any():
