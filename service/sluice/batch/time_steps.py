@@ -67,7 +67,8 @@ def _rising(accepted: np.ndarray, times: np.ndarray) -> np.ndarray:
 
 def _around_silences(stamps: np.ndarray, rows: np.ndarray, idle_after: int) -> np.ndarray:
     """A mask of the rows that show when the topic partition was silent: the first and the last one of `rows` in each
-    half of `idle_after`. Two of these that follow each other are closer than `idle_after`, unless no row is between them.
+    half of `idle_after`. Two of these that follow each other are closer than `idle_after`, unless no row is between
+    them.
     """
     shows = np.zeros(len(stamps), np.bool_)
     if len(rows):

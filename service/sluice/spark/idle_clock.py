@@ -96,7 +96,7 @@ class NextDueTime:
         self._time = NO_IDLE_CLOCK
 
     def __call__(self) -> int:
-        """The time in nanoseconds; MAX_TIME if nothing is due; NO_IDLE_CLOCK, which is long past, before the first report."""
+        """The time in nanoseconds; MAX_TIME if nothing is due; NO_IDLE_CLOCK, a time long past, before any report."""
         return self._time
 
     def of_batches(self, deliver: Deliver) -> Deliver:
@@ -141,7 +141,7 @@ class IdleClockSource(PythonSource):
         return self._offset
 
     def _released(self) -> int:
-        """The newest time that may be released. It stands still while Kafka does not answer, which Spark's source of the
+        """The newest time that may be released. It stands still while Kafka does not answer, which Spark's source of
         records reports.
         """
         try:
