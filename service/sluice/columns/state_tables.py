@@ -186,8 +186,8 @@ class Tables(ABC):
             for field_name, referred in table.refers.items():
                 if referred == space:
                     rows = getattr(self, name)
-                    whole = rows[field_name] if field_name else rows
-                    whole[...] = self.renamed(whole, space, renamed)
+                    field_words = rows[field_name] if field_name else rows
+                    field_words[...] = self.renamed(field_words, space, renamed)
         for name in self.of(space):
             getattr(self, name)[len(kept) : count] = self.declared[name].rows(1)
 
@@ -274,8 +274,8 @@ class Tables(ABC):
             moved = getattr(source, name).take(kept, axis=0)
             for field_name, space in table.refers.items():
                 if space in maps:
-                    whole = moved[field_name] if field_name else moved
-                    whole[...] = self.renamed(whole, space, maps[space])
+                    field_words = moved[field_name] if field_name else moved
+                    field_words[...] = self.renamed(field_words, space, maps[space])
             if table.texts:
                 columns = np.array(table.texts)
                 moved[:, columns] = self.same_texts(moved[:, columns], source.strings)

@@ -183,8 +183,10 @@ class EventTimeline:
             return top + 26
         canvas.text(8, top + 36, "watermark", "time")
         spans = []
-        whole = [labels.at_step(self._story, number) for number, _ in self._watermarks]
-        words = [f"at {labels.after(before, text)}" for before, text in zip(["", *whole], whole, strict=False)]
+        full_texts = [labels.at_step(self._story, number) for number, _ in self._watermarks]
+        words = [
+            f"at {labels.after(before, text)}" for before, text in zip(["", *full_texts], full_texts, strict=False)
+        ]
         for (_, time), text in zip(self._watermarks, words, strict=True):
             spans.append((self._axis.at(time) + 3, self._axis.at(time) + 3 + width_of(text)))
         rows = packed(spans, most=MOST_WATERMARKS)

@@ -191,15 +191,17 @@ def _time_in(location: str, line: bytes, field: str, tick: int | None, *, needed
     if not isinstance(document, dict):
         return None
     value: Any = document.get(field)
-    whole = tick is not None and type(value) is int
+    is_whole = tick is not None and type(value) is int
     try:
-        return clock_time(Decimal(value * (tick or 1)).scaleb(-9) if whole else value)
+        return clock_time(Decimal(value * (tick or 1)).scaleb(-9) if is_whole else value)
     except (TypeError, ValueError, ArithmeticError) as error:
         if not needed:
             return None
         expected = f"seconds since 1970 or an ISO 8601 time in {quoted(field)}"
         if not isinstance(error, TypeError):
-            unit = "" if whole else too_large(value) and f"{too_large(value)} ({OF_A_UNIT % (field, unit_of(value))})"
+            unit = (
+                "" if is_whole else too_large(value) and f"{too_large(value)} ({OF_A_UNIT % (field, unit_of(value))})"
+            )
             raise EventError(location, f"{quoted(field)} is {NO_TIME}: {quoted(value)}{unit}") from None
         near = "" if field in document else nearest(field, document) or f"; the line has {', '.join(document)}"[:200]
         raise EventError(location, f"expected {expected}, got {quoted(value)}{near}") from None

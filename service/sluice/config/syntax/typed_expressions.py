@@ -196,8 +196,8 @@ class Typing:
         name = str(base.children[0]) if base.data == "name" else ""
         if attributes := self.scope.sides.get(name):
             return of_side(attributes, str(member), name) or self.no_attribute(tree, member, name, attributes)
-        if name == self.scope.stream and (whole := of_side(self.scope.attributes, str(member))) is not None:
-            return whole
+        if name == self.scope.stream and (attribute := of_side(self.scope.attributes, str(member))) is not None:
+            return attribute
         if name and not self.is_attribute(name):
             return self.of_unknown(tree, name, str(member))
         value = self.of(base)
@@ -286,8 +286,12 @@ class Typing:
             self.fault(tree, f"values of one type, not {', '.join(str(value.type) for value in typed)}")
             return None
         optional = any(value.type.optional for value in typed)
-        whole = [converted(value, optional_of(kind) if value.type.optional else kind) for value in typed]
-        return [replace(whole[0], type=optional_of(kind)), *whole[1:]] if optional else whole
+        converted_values = [converted(value, optional_of(kind) if value.type.optional else kind) for value in typed]
+        return (
+            [replace(converted_values[0], type=optional_of(kind)), *converted_values[1:]]
+            if optional
+            else converted_values
+        )
 
     def no_attribute(
         self, tree: Tree[Token], name: str, stream: str, attributes: Mapping[str, Type]

@@ -92,8 +92,10 @@ def _without_negative_zero(values: pa.Array, type_: Type) -> tuple[pa.Array, np.
         inner, nan = _without_negative_zero(values.items, type_.parts[1])
         return pa.MapArray.from_arrays(values.offsets, values.keys, inner, mask=_mask(values)), _any(values, nan)
     members = [_without_negative_zero(values.field(place), part) for place, part in enumerate(type_.parts)]
-    whole = pa.StructArray.from_arrays([inner for inner, _ in members], fields=list(values.type), mask=_mask(values))
-    return whole, np.logical_or.reduce([nan for _, nan in members])
+    values_of_type = pa.StructArray.from_arrays(
+        [inner for inner, _ in members], fields=list(values.type), mask=_mask(values)
+    )
+    return values_of_type, np.logical_or.reduce([nan for _, nan in members])
 
 
 def _mask(values: pa.Array) -> pa.Array | None:

@@ -107,17 +107,17 @@ class ClockLibrary:
         return MAX_TIME if state.finished else min(self._next(state.windows))
 
     def events(
-        self, state: ClockState, items: Items, read: pa.RecordBatch, rows: list[Row], start: int, end: int
+        self, state: ClockState, items: Items, values: pa.RecordBatch, rows: list[Row], start: int, end: int
     ) -> Iterator[WindowEvent]:
         """The events of these items, which have no final mark, and of the time until `end`.
 
-        `read` has the values of `reads`, `rows` has the tuples, and `start` is the time from which the timer counts.
+        `values` has the values of `reads`, `rows` has the tuples, and `start` is the time from which the timer counts.
         """
         window = state.windows
         if self._windows.timer is not None and window.scalars[TICK] == UNSET:
             window.scalars[TICK] = self._windows.timer.after(start)
-        arrivals = self._windows.arrive(window, items, read)
-        keys = [values_of(read.column(i)) for i in self._program.partition_by]
+        arrivals = self._windows.arrive(window, items, values)
+        keys = [values_of(values.column(i)) for i in self._program.partition_by]
         freed: list[int] = []
         row = 0
         for i, (kind, event, at) in enumerate(

@@ -93,10 +93,10 @@ class HandlerOperator(Stateful[State]):
         """Handles the items and the time until `clock.end`. Returns the items of each output stream."""
         (items,) = inputs
         items, last, end = until_final(state, items, clock)
-        items, read, unread = readable(items, self._library.reads, self.spec.name)
+        items, values, unread = readable(items, self._library.reads, self.spec.name)
         rows = rows_of(items.tuples.select(self._reads))
         sending = BatchOutput()
-        for window_event in self._library.events(state, items, read, rows, clock.start, end):  # type: ignore[arg-type]
+        for window_event in self._library.events(state, items, values, rows, clock.start, end):  # type: ignore[arg-type]
             self._handle(window_event, sending)
         if last is not None:
             state.finished = True

@@ -129,7 +129,7 @@ def _of_window(operator: Windowed, pipeline: Pipeline, earlier: EarlierNames) ->
 def calls_of(operator: Aggregate) -> tuple[AggregateCall, ...]:
     """The distinct calls of aggregation functions, in the order of the outputs."""
     written = (e for output in operator.outputs for _, e in output.attributes)
-    calls = (part for whole in written for part in walk(whole) if isinstance(part, AggregateCall))
+    calls = (part for expression in written for part in walk(expression) if isinstance(part, AggregateCall))
     return tuple(dict.fromkeys(calls))
 
 

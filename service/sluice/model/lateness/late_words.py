@@ -227,8 +227,8 @@ def _attribute(stream: Stream) -> str:
 def _units(nanoseconds: Bound, stream: Stream) -> str:
     """A length of time in the unit of the event time, as expressions have it."""
     assert stream.event_time is not None  # noqa: S101 - it has a lateness
-    whole = dict(stream.schema)[_attribute(stream)] == INT64
-    return str(math.ceil(nanoseconds / stream.event_time.tick)) if whole else number(math.ceil(nanoseconds))
+    is_int64 = dict(stream.schema)[_attribute(stream)] == INT64
+    return str(math.ceil(nanoseconds / stream.event_time.tick)) if is_int64 else number(math.ceil(nanoseconds))
 
 
 def _seconds(nanoseconds: Bound) -> str:

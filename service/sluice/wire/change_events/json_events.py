@@ -63,8 +63,8 @@ def parts(values: pa.BinaryArray) -> EventParts:
     if len(inside):
         event[0][inside], event[1][inside] = spans.first[PAYLOAD, inside], spans.last[PAYLOAD, inside]
         of_payload = _found(data, (event[0][inside], event[1][inside]))
-        for whole, part in zip(spans, of_payload, strict=True):
-            whole[..., inside] = part
+        for full_span, part in zip(spans, of_payload, strict=True):
+            full_span[..., inside] = part
     operation = _operations(data, spans)
     operation[~is_valid] = Operation.TOMBSTONE
     sure = (operation != BAD) | ~is_valid

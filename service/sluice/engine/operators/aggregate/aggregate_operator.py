@@ -91,10 +91,10 @@ class AggregateOperator(BatchOperator[AggregateState]):
         return super().feed(state, inputs, clock)
 
     def _handle(
-        self, state: AggregateState, items: Items, read: pa.RecordBatch, end: int, last: tuple[int, int] | None
+        self, state: AggregateState, items: Items, values: pa.RecordBatch, end: int, last: tuple[int, int] | None
     ) -> Handled:
         rest = last if self._emits_rest else None
-        rows, firings = self.run_windows(state, self.arrive(state, items, read), end, rest)
+        rows, firings = self.run_windows(state, self.arrive(state, items, values), end, rest)
         outputs, unmade = self._make_outputs.outputs(rows, firings, state.keys)
         compact(state, self.program)
         return outputs, [*unmade]
@@ -161,21 +161,21 @@ class AggregateOperator(BatchOperator[AggregateState]):
 
     # ---- input ------------------------------------------------------------------------------------------------------
 
-    def arrive(self, state: AggregateState, items: Items, read: pa.RecordBatch) -> np.ndarray:
+    def arrive(self, state: AggregateState, items: Items, values: pa.RecordBatch) -> np.ndarray:
         """Assigns each tuple its partition (W3), its group and a slot, and stores its words. Gives the arrivals.
 
-        `read` has the columns of the program's `reads`. Where tuples are not addressed by slot after their batch, the
+        `values` has the columns of the program's `reads`. Where tuples are not addressed by slot after their batch, the
         slot is the tuple's number in the batch.
         """
-        program, count = self.program, read.num_rows
+        program, count = self.program, values.num_rows
         partition = np.zeros(count, np.int64)
         if program.partition_by:
-            partition = key_codes([read.column(i) for i in program.partition_by], state.keys)
+            partition = key_codes([values.column(i) for i in program.partition_by], state.keys)
         marked = np.flatnonzero(items.kind == KEY_MARK) if program.clause.marked and program.partition_by else NO_MARKS
         closed = state.keys.intern_arrow(items.keys.take(pa.array(items.key[marked]))) if len(marked) else NO_MARKS
-        slot = self.admit(state, partition, self._groups(state, read, partition))
+        slot = self.admit(state, partition, self._groups(state, values, partition))
         rows = slot if program.by_slot else slice(count)
-        program.columns.write(state.words, rows, read.columns[: len(program.columns.types)], state.strings)
+        program.columns.write(state.words, rows, values.columns[: len(program.columns.types)], state.strings)
         if program.arrival != NONE:
             state.words[rows, program.arrival] = state.scalars[processing_time.NUMBER] + 1 + np.arange(count)
         arrivals = processing_time.arrivals(items, partition, slot, self._scratch)
@@ -195,11 +195,11 @@ class AggregateOperator(BatchOperator[AggregateState]):
         """The state with the tuples of the same operator with a sliding count window of another size."""
         return resized(self, state, now)
 
-    def _groups(self, state: AggregateState, read: pa.RecordBatch, partition: np.ndarray) -> np.ndarray:
+    def _groups(self, state: AggregateState, values: pa.RecordBatch, partition: np.ndarray) -> np.ndarray:
         """The number of each tuple's group (A7), which without `group_by` is that of its partition."""
         if not self.program.group_by:
             return partition
-        value = key_codes([read.column(i) for i in self.program.group_by], state.groups)
+        value = key_codes([values.column(i) for i in self.program.group_by], state.groups)
         return intern_pairs(state.pairs, partition, value)
 
     def _slots(self, state: AggregateState, count: int) -> np.ndarray:

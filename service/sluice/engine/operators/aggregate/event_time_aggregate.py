@@ -136,9 +136,9 @@ class EventAggregateOperator(TimedAggregate[EventState]):
     # ---- a batch ----------------------------------------------------------------------------------------------------
 
     def arrive(
-        self, state: EventState, items: Items, read: pa.RecordBatch, times: np.ndarray, more: dict[str, np.ndarray]
+        self, state: EventState, items: Items, values: pa.RecordBatch, times: np.ndarray, more: dict[str, np.ndarray]
     ) -> np.ndarray:
-        arrivals = super().arrive(state, items, read, times, more)
+        arrivals = super().arrive(state, items, values, times, more)
         if isinstance(self.ticks, CalendarTicks) and self._dated:
             tuples, marks = items.kind == TUPLE, items.kind == WATERMARK
             arrivals["drop"][tuples] = self.ticks.closings(times)
@@ -152,13 +152,13 @@ class EventAggregateOperator(TimedAggregate[EventState]):
         assert isinstance(self.when, panes.Grid)  # noqa: S101 - the callers have panes
         return max(int(state.clocks[0]) - self.when.discard_age, NEVER)
 
-    def _partitions(self, state: EventState, items: Items, read: pa.RecordBatch) -> np.ndarray:
+    def _partitions(self, state: EventState, items: Items, values: pa.RecordBatch) -> np.ndarray:
         """The number of the window partition of each tuple.
 
         A partition is a key (KIP W11); where each topic partition has a stream time of its own, it is the pair of
         topic partition and key (KIP T2).
         """
-        key = super()._partitions(state, items, read)
+        key = super()._partitions(state, items, values)
         if self._apart == 1:
             return key
         if not state.places.count:  # existing partitions belong to the first topic partition

@@ -75,20 +75,20 @@ class TimedAggregate(TimedOperator[S]):
         return self.program.listing
 
     def arrive(
-        self, state: S, items: Items, read: pa.RecordBatch, times: np.ndarray, more: dict[str, np.ndarray]
+        self, state: S, items: Items, values: pa.RecordBatch, times: np.ndarray, more: dict[str, np.ndarray]
     ) -> np.ndarray:
         """Assigns each tuple its partition, its group and a slot, and stores its words. Gives the arrivals."""
-        program, count = self.program, read.num_rows
-        partition = self._partitions(state, items, read)
+        program, count = self.program, values.num_rows
+        partition = self._partitions(state, items, values)
         group = partition
         if program.group_by:
-            value = key_codes([read.column(i) for i in program.group_by], state.groups)
+            value = key_codes([values.column(i) for i in program.group_by], state.groups)
             group = intern_pairs(state.pairs, partition, value)
         state.reserve_batch(count)
         slot = self._slots(state, count)
         rows = slot if program.listing else slice(count)
         state.links["group"][rows] = group
-        program.columns.write(state.words, rows, read.columns[: len(program.columns.types)], state.strings)
+        program.columns.write(state.words, rows, values.columns[: len(program.columns.types)], state.strings)
         state.words[rows, -1] = np.arange(state.arrived, state.arrived + count)
         state.arrived += count
         return arrivals(items, partition, slot, times, self.ticks, self._scratch, self.arrival, more)
@@ -101,11 +101,11 @@ class TimedAggregate(TimedOperator[S]):
         state.reserve("slot", state.top if self.program.listing else count)
         return slots
 
-    def _partitions(self, state: S, items: Items, read: pa.RecordBatch) -> np.ndarray:
+    def _partitions(self, state: S, items: Items, values: pa.RecordBatch) -> np.ndarray:
         """The number of the window partition of each tuple: the code of its key."""
         del items
         by = self.program.partition_by
-        return key_codes([read.column(i) for i in by], state.keys) if by else np.zeros(read.num_rows, np.int64)
+        return key_codes([values.column(i) for i in by], state.keys) if by else np.zeros(values.num_rows, np.int64)
 
     def _pass(
         self, state: S, items: Items, arrivals: np.ndarray, end: int, last: tuple[int, int] | None

@@ -44,8 +44,8 @@ class KeyedDelayOperator(Delaying[KeyedDelayState]):
         """
         (items,) = inputs
         items, last, end = until_final(state, items, clock)
-        items, read, unread = readable(items, self.spec.partition_by, self.spec.name)
-        key = key_codes(read.columns, state.keys)
+        items, values, unread = readable(items, self.spec.partition_by, self.spec.name)
+        key = key_codes(values.columns, state.keys)
         state.make_room()
         due, refused = self._times(state, items.at[items.kind == TUPLE], key)
         full = self._refused(items, _of_tuples(items, refused), "of its key ")
@@ -119,5 +119,5 @@ def _of_tuples(items: Items, chosen: np.ndarray) -> np.ndarray:
 
 def _in_order(timed: Items, passing: Items) -> Items:
     """Both in the order of their times: what the clock causes is before an item that comes at the same time."""
-    whole = concatenated(timed, passing)
-    return whole.take(np.lexsort((np.arange(len(whole)) >= len(timed), whole.at)))
+    all_items = concatenated(timed, passing)
+    return all_items.take(np.lexsort((np.arange(len(all_items)) >= len(timed), all_items.at)))

@@ -135,8 +135,8 @@ class ProgressiveOperator(Stateful[SortState]):
         (items,) = inputs
         ends = np.flatnonzero(items.kind == FINAL)
         items = items.first(int(ends[0]) + 1) if len(ends) else items
-        items, read, unread = readable(items, self._reads, self.spec.name)
-        sorted_items = self._run(state, items, self._arrive(state, items, read))
+        items, values, unread = readable(items, self._reads, self.spec.name)
+        sorted_items = self._run(state, items, self._arrive(state, items, values))
         state.clean()
         if len(ends):
             state.finished = True
@@ -156,13 +156,13 @@ class ProgressiveOperator(Stateful[SortState]):
         held = window_inspection.tuples(self._schema.names, self._layout, state.words[slots], state.strings)
         return [InspectedWindow(self.spec.name, len(slots), held)]
 
-    def _arrive(self, state: SortState, items: Items, read: pa.RecordBatch) -> np.ndarray:
-        partition = np.zeros(read.num_rows, np.int64)
+    def _arrive(self, state: SortState, items: Items, values: pa.RecordBatch) -> np.ndarray:
+        partition = np.zeros(values.num_rows, np.int64)
         if self._partition_by:
-            partition = key_codes([read.column(i) for i in self._partition_by], state.keys)
-        slots = state.slots(read.num_rows)
-        keys = [_as_stored(read.column(column), kind) for column, kind in self._keys]
-        self._layout.write(state.words, slots, [*read.columns[: len(self._schema)], *keys], state.strings)
+            partition = key_codes([values.column(i) for i in self._partition_by], state.keys)
+        slots = state.slots(values.num_rows)
+        keys = [_as_stored(values.column(column), kind) for column, kind in self._keys]
+        self._layout.write(state.words, slots, [*values.columns[: len(self._schema)], *keys], state.strings)
         return processing_time.arrivals(items, partition, slots, self._scratch)
 
     def _run(self, state: SortState, items: Items, arrivals: np.ndarray) -> Items:

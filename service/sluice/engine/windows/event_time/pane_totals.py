@@ -29,7 +29,7 @@ def totals(slice_totals: np.ndarray, events: np.ndarray, firings: int) -> tuple[
 def _merged(slice_totals: np.ndarray, times: np.ndarray) -> np.ndarray:
     if not len(times):
         return slice_totals
-    whole, place = np.unique(np.append(slice_totals[0], times), return_inverse=True)
-    counts = np.zeros(len(whole), np.int64)
+    all_times, place = np.unique(np.append(slice_totals[0], times), return_inverse=True)
+    counts = np.zeros(len(all_times), np.int64)
     np.add.at(counts, place, np.append(slice_totals[1], np.ones(len(times), np.int64)))
-    return np.stack([whole, counts])
+    return np.stack([all_times, counts])

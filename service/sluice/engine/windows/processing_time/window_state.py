@@ -161,9 +161,9 @@ class WindowTables(Tables):
         entries are 0.
         """
         entries = [self.entries(source, maps) for source, maps in sources]
-        whole = np.concatenate(entries)
-        self.scalars[HEAD], self.scalars[TAIL] = 0, len(whole)
-        self.queue = time_queue.restored(whole[np.argsort(whole["at"], kind="stable")], self.scalars)
+        all_entries = np.concatenate(entries)
+        self.scalars[HEAD], self.scalars[TAIL] = 0, len(all_entries)
+        self.queue = time_queue.restored(all_entries[np.argsort(all_entries["at"], kind="stable")], self.scalars)
         self.gone["tuples"] = 0
 
     def entries(self, source: Self, maps: Maps) -> np.ndarray:
