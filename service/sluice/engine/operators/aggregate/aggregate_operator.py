@@ -13,10 +13,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sluice.columns.key_bytes import key_codes
+from sluice.columns.key_bytes import partition_codes
 from sluice.columns.saved_columns import Data
 from sluice.columns.scratch_buffers import grown
-from sluice.columns.state_tables import intern_pairs
 from sluice.engine.contents import multisets, window_inspection
 from sluice.engine.contents.blocks import TAKEN
 from sluice.engine.contents.fired_contents import CountedValues, FiredContents, FiringDetails
@@ -25,6 +24,7 @@ from sluice.engine.contents.summaries import NONE
 from sluice.engine.contents.window_inspection import InspectedWindow
 from sluice.engine.operators.aggregate.aggregate_program import Program
 from sluice.engine.operators.aggregate.aggregate_state import AggregateState
+from sluice.engine.operators.aggregate.group_pairs import groups_of
 from sluice.engine.operators.aggregate.resized_windows import places, resized
 from sluice.engine.operators.aggregate.storage_strategy import strategy
 from sluice.engine.operators.aggregate.window_outputs import AggregateOutputs, WindowOutputs
@@ -168,12 +168,10 @@ class AggregateOperator(BatchOperator[AggregateState]):
         slot is the tuple's number in the batch.
         """
         program, count = self.program, values.num_rows
-        partition = np.zeros(count, np.int64)
-        if program.partition_by:
-            partition = key_codes([values.column(i) for i in program.partition_by], state.keys)
+        partition = partition_codes(values, program.partition_by, state.keys)
         marked = np.flatnonzero(items.kind == KEY_MARK) if program.clause.marked and program.partition_by else NO_MARKS
         closed = state.keys.intern_arrow(items.keys.take(pa.array(items.key[marked]))) if len(marked) else NO_MARKS
-        slot = self.admit(state, partition, self._groups(state, values, partition))
+        slot = self.admit(state, partition, groups_of(state, program.group_by, values, partition))
         rows = slot if program.by_slot else slice(count)
         program.columns.write(state.words, rows, values.columns[: len(program.columns.types)], state.strings)
         if program.arrival != NONE:
@@ -194,13 +192,6 @@ class AggregateOperator(BatchOperator[AggregateState]):
     def resized(self, state: AggregateState, now: int) -> AggregateState:
         """The state with the tuples of the same operator with a sliding count window of another size."""
         return resized(self, state, now)
-
-    def _groups(self, state: AggregateState, values: pa.RecordBatch, partition: np.ndarray) -> np.ndarray:
-        """The number of each tuple's group (A7), which without `group_by` is that of its partition."""
-        if not self.program.group_by:
-            return partition
-        value = key_codes([values.column(i) for i in self.program.group_by], state.groups)
-        return intern_pairs(state.pairs, partition, value)
 
     def _slots(self, state: AggregateState, count: int) -> np.ndarray:
         """Slots for the tuples of a batch.

@@ -13,13 +13,14 @@ import numpy as np
 import pyarrow as pa
 
 from sluice.columns.interner import Interner
-from sluice.columns.key_bytes import key_codes
+from sluice.columns.key_bytes import partition_codes
 from sluice.columns.scratch_buffers import grown
-from sluice.columns.state_tables import FreeSlots, intern_pairs
+from sluice.columns.state_tables import FreeSlots
 from sluice.engine.contents.fired_contents import FiredContents, FiringDetails
 from sluice.engine.contents.firing_results import FREED, KINDS, Results, Rows, Run, run_kernel
 from sluice.engine.contents.multisets import PAIR
 from sluice.engine.operators.aggregate.aggregate_program import Program
+from sluice.engine.operators.aggregate.group_pairs import groups_of
 from sluice.engine.operators.aggregate.window_outputs import Outputs, WindowOutputs
 from sluice.engine.operators.one_input import FinishedState, TimedOperator
 from sluice.engine.stream.items import TUPLE, Items
@@ -80,10 +81,7 @@ class TimedAggregate(TimedOperator[S]):
         """Assigns each tuple its partition, its group and a slot, and stores its words. Gives the arrivals."""
         program, count = self.program, values.num_rows
         partition = self._partitions(state, items, values)
-        group = partition
-        if program.group_by:
-            value = key_codes([values.column(i) for i in program.group_by], state.groups)
-            group = intern_pairs(state.pairs, partition, value)
+        group = groups_of(state, program.group_by, values, partition)
         state.reserve_batch(count)
         slot = self._slots(state, count)
         rows = slot if program.listing else slice(count)
@@ -104,8 +102,7 @@ class TimedAggregate(TimedOperator[S]):
     def _partitions(self, state: S, items: Items, values: pa.RecordBatch) -> np.ndarray:
         """The number of the window partition of each tuple: the code of its key."""
         del items
-        by = self.program.partition_by
-        return key_codes([values.column(i) for i in by], state.keys) if by else np.zeros(values.num_rows, np.int64)
+        return partition_codes(values, self.program.partition_by, state.keys)
 
     def _pass(
         self, state: S, items: Items, arrivals: np.ndarray, end: int, last: tuple[int, int] | None

@@ -10,8 +10,9 @@ import numpy as np
 from sluice.columns.interner import Interner
 from sluice.columns.intrusive_list import NIL
 from sluice.columns.saved_columns import Format
-from sluice.columns.state_tables import Maps, Table, added_keys, intern_pairs, moved_to, pairs_of, words
+from sluice.columns.state_tables import Maps, Table, added_keys, moved_to, words
 from sluice.engine.operators.aggregate.aggregate_program import Program
+from sluice.engine.operators.aggregate.group_pairs import take_groups
 from sluice.engine.operators.keyed_state import PartitionedState
 from sluice.engine.operators.session import session_records
 from sluice.engine.operators.session.session_records import CONTENTS, FREE_CONTENT, FREE_SESSION, GROUP, LAST, SESSIONS
@@ -160,7 +161,7 @@ class SessionState(PartitionedState, key_times.KeyTimesState):
         keyed, rows = self._program.partition_by, state.rows
         numbers = added_keys(self.keys, state.keys, partitions) if keyed else partitions
         partition = moved_to(partitions, numbers, rows["partition"])
-        group = self._groups_of(state, partition)
+        group = take_groups(self, state, partition) if self._program.group_by else partition
         owners = state.sessions["owner"][: rows["session"]]
         sessions = np.flatnonzero((owners != NIL) & (partition[owners] != NIL))
         session = moved_to(sessions, self.scalars[SESSIONS] + np.arange(len(sessions)), rows["session"])
@@ -177,13 +178,3 @@ class SessionState(PartitionedState, key_times.KeyTimesState):
         self.scalars[CONTENTS] += len(contents)
         self.top += len(slots)
         return {"partition": partition, "group": group, "session": session, "content": content, "slot": slot}
-
-    def _groups_of(self, state: SessionState, partition: np.ndarray) -> np.ndarray:
-        """The new numbers of the groups that hold tuples. Without `group_by` a group is a partition."""
-        if not self._program.group_by:
-            return partition
-        pairs, count = pairs_of(state.pairs), state.rows["group"]
-        holding = np.flatnonzero((partition[pairs[:, 0]] != NIL) & (state.group_records["size"][: len(pairs)] > 0))
-        codes, place = np.unique(pairs[holding, 1], return_inverse=True)
-        groups = self.groups.intern_arrow(state.groups.take(codes))[place]
-        return moved_to(holding, intern_pairs(self.pairs, partition[pairs[holding, 0]], groups), count)

@@ -18,7 +18,7 @@ from sluice.columns.encoding import WordColumns
 from sluice.columns.forms.form_contract import Order
 from sluice.columns.interner import Interner
 from sluice.columns.intrusive_list import NIL
-from sluice.columns.key_bytes import canonical, key_codes
+from sluice.columns.key_bytes import canonical, partition_codes
 from sluice.columns.saved_columns import Data, Format
 from sluice.columns.scratch_buffers import Scratch
 from sluice.columns.state_tables import PartOfKey, Table, added_keys, keep_texts, moved_to, parts_of
@@ -157,9 +157,7 @@ class ProgressiveOperator(Stateful[SortState]):
         return [InspectedWindow(self.spec.name, len(slots), held)]
 
     def _arrive(self, state: SortState, items: Items, values: pa.RecordBatch) -> np.ndarray:
-        partition = np.zeros(values.num_rows, np.int64)
-        if self._partition_by:
-            partition = key_codes([values.column(i) for i in self._partition_by], state.keys)
+        partition = partition_codes(values, self._partition_by, state.keys)
         slots = state.slots(values.num_rows)
         keys = [_as_stored(values.column(column), kind) for column, kind in self._keys]
         self._layout.write(state.words, slots, [*values.columns[: len(self._schema)], *keys], state.strings)
