@@ -20,7 +20,7 @@ from sluice.engine.contents.fired_contents import FiredContents, FiringDetails
 from sluice.engine.contents.firing_results import FREED, KINDS, Results, Rows, Run, run_kernel
 from sluice.engine.contents.multisets import PAIR
 from sluice.engine.operators.aggregate.aggregate_program import Program
-from sluice.engine.operators.aggregate.group_pairs import groups_of
+from sluice.engine.operators.aggregate.group_pairs import Grouped, groups_of
 from sluice.engine.operators.aggregate.window_outputs import Outputs, WindowOutputs
 from sluice.engine.operators.one_input import FinishedState, TimedOperator
 from sluice.engine.stream.items import TUPLE, Items
@@ -32,12 +32,10 @@ from sluice.model.spec import Aggregate
 Written = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
 
-class TimedAggregateState(FinishedState, Protocol):
+class TimedAggregateState(FinishedState, Grouped, Protocol):
     """The part of a state that the base class uses. `top` is the number of slots, of which some are `free`."""
 
     keys: Interner
-    groups: Interner
-    pairs: Interner
     strings: Interner
     words: np.ndarray
     free: FreeSlots
