@@ -68,7 +68,6 @@ SIDE = Side("in", WINDOW, (KEY,), (KEY,), outer=True, default=("", 0, (), 0.0, (
 TIMED_SIDE = replace(SIDE, window=STORES_NOTHING, partition_by=())
 JOINS: tuple[JoinWindow, ...] = (Interval(), AsOf())
 PAIRS = tuple((name, Attribute(name, kind, "left")) for name, kind in SCHEMA)
-BARRIER_PORTS = (Port("in", "left", (KEY,)), Port("other", "right", (KEY,)))
 OPERATORS: tuple[Operator, ...] = (
     *(Aggregate(name, "in", window, (Output("out", OUTPUTS),), (KEY,)) for name, window in STORED),
     Aggregate("few", "in", FEW, (Output("out", OUTPUTS[:3]),), (KEY,)),
