@@ -177,7 +177,7 @@ def _taken_over(plan: Plan, position: LedgerPosition | None, buckets: int, *, pa
     if now is not None and now.next_batch != (0 if position is None else position.next_batch):
         raise OvertakenError(f"another instance of {name!r} has written batch {now.next_batch - 1} meanwhile")
     parts = ledger.fenced_parts(kafka, name, most)
-    first = ledger.first_part(kafka, name) if position is None else None
+    first = ledger.first_part(kafka, name, fenced=True) if position is None else None
     if first is not None and first.query_id != plan.query:
         raise BegunElsewhereError(f"buckets of another instance of {name!r} have written parts of the first batch")
     try:
@@ -389,7 +389,7 @@ def _claimed(pipeline: Pipeline, store: CheckpointStore, position: LedgerPositio
     if position is not None and (_unused(store, position) or converted_elsewhere(pipeline, store)):
         entry = ledger.last_entry(pipeline.settings.kafka, pipeline.name)
     elif position is None and offset_log.batches(store)[0] is None:
-        entry = ledger.first_part(pipeline.settings.kafka, pipeline.name)
+        entry = ledger.first_part(pipeline.settings.kafka, pipeline.name, fenced=False)
     else:
         entry = None
     if entry is not None and entry.buckets:

@@ -23,6 +23,7 @@ buckets had always been this one. The states of all buckets are then in memory a
 
 from __future__ import annotations
 
+import errno
 import logging
 import shutil
 import time
@@ -62,6 +63,9 @@ REMEDIES = (
     "Put back a newer copy of the checkpoint folder, if there is one; or start anew with an empty folder and "
     "--reset-ledger: outputs of records that are read again are then written again"
 )
+#: error numbers of a local disk that takes nothing more: it would take no older state either, and the next start may
+#: have room
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 #: planned inputs by batch; batch -1 is the position before batch 0
 Plans = Mapping[int, Planned]
 
@@ -260,13 +264,17 @@ def _at(bucket: Bucket, version: int) -> Bucket:
 
 
 def _loaded(candidates: list[Candidate], plan: Plan) -> tuple[Candidate, Bucket]:
-    """The newest candidate whose state can be read. Raises RestoreError if there is none."""
+    """The newest candidate whose state can be read. Raises RestoreError if there is none, and OSError if the local disk
+    takes nothing.
+    """
     for candidate in candidates:
         try:
             return candidate, candidate.load()
         except StoreError:  # the store may answer the next start
             raise
         except (StateError, OSError) as error:
+            if isinstance(error, OSError) and error.errno in NO_ROOM:
+                raise
             LOGGER.warning(
                 "the state of version %d in %s cannot be used: %s", candidate.version, candidate.origin, error
             )

@@ -105,7 +105,8 @@ def _require_closed(
     """
     kafka, name = pipeline.settings.kafka, pipeline.name
     position = ledger.read_position(kafka, name, ledger.OPEN)
-    if not (ledger.owner(kafka, name)[1] if position is None else position.start):
+    isolation = "read_committed" if fence else ledger.OPEN
+    if not (ledger.owner(kafka, name, isolation)[1] if position is None else position.start):
         return
     if fence:
         most = ledger.take_over(kafka, name, query_id, str(uuid.uuid4()), buckets)
