@@ -53,6 +53,13 @@ def test_sessions(case: Case, batches: list[int]):
     check(case, [1] * len(case["input"]), batches)
 
 
+@given(early_strategies.merging, cuts)
+@settings(filtered, max_examples=12)
+def test_sessions_that_are_merged(case: Case, batches: list[int]):
+    """F6."""
+    check(case, [1] * len(case["input"]), batches)
+
+
 @given(early_strategies.cases)
 @settings(filtered, max_examples=45)
 def test_the_other_results_are_the_same_as_without_early(case: Case):
