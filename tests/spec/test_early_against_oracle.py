@@ -30,31 +30,38 @@ def check(case: Case, *cuts: list[int], limits: EngineLimits = CLEANED_EARLY) ->
 
 
 @given(early_strategies.tumbling, cuts)
-@settings(filtered, max_examples=50)
+@settings(filtered, max_examples=37)
 def test_tumbling(case: Case, batches: list[int]):
     check(case, [1] * len(case["input"]), batches)
 
 
 @given(early_strategies.evicting, cuts)
-@settings(filtered, max_examples=100)
+@settings(filtered, max_examples=80)
 def test_partitions_that_leave_at_ticks(case: Case, batches: list[int]):
     check(case, [1] * len(case["input"]), batches)
 
 
 @given(early_strategies.panes, cuts)
-@settings(filtered, max_examples=50)
+@settings(filtered, max_examples=37)
 def test_panes(case: Case, batches: list[int]):
     check(case, [1] * len(case["input"]), batches)
 
 
 @given(early_strategies.sessions, cuts)
-@settings(filtered, max_examples=50)
+@settings(filtered, max_examples=40)
 def test_sessions(case: Case, batches: list[int]):
     check(case, [1] * len(case["input"]), batches)
 
 
+@given(early_strategies.merging, cuts)
+@settings(filtered, max_examples=12)
+def test_sessions_that_are_merged(case: Case, batches: list[int]):
+    """F6."""
+    check(case, [1] * len(case["input"]), batches)
+
+
 @given(early_strategies.cases)
-@settings(filtered, max_examples=45)
+@settings(filtered, max_examples=39)
 def test_the_other_results_are_the_same_as_without_early(case: Case):
     """F4: the mark of a result, its contents, the index of a pane, and their order."""
     plain = case | {"operator": case["operator"] | {"early": None}}
@@ -63,19 +70,19 @@ def test_the_other_results_are_the_same_as_without_early(case: Case):
 
 
 @given(early_strategies.tumbling, divisions())
-@settings(filtered, max_examples=30)
+@settings(filtered, max_examples=24)
 def test_parts_of_tumbling_windows(case: Case, division: Division):
     check_case(case, division)
 
 
 @given(early_strategies.panes, divisions())
-@settings(filtered, max_examples=30)
+@settings(filtered, max_examples=22)
 def test_parts_of_panes(case: Case, division: Division):
     check_case(case, division)
 
 
 @given(early_strategies.sessions, divisions())
-@settings(filtered, max_examples=30)
+@settings(filtered, max_examples=26)
 def test_parts_of_sessions(case: Case, division: Division):
     check_case(case, division)
 

@@ -194,6 +194,16 @@ def test_a_counter_of_large_numbers_has_an_exact_rate():
     assert [row["r"] for row in rows] == [None, 1.5, None]
 
 
+def test_a_key_begins_anew_exactly_forget_after_its_last_tuple():
+    """PV9: in one batch and in several."""
+    operator = {"kind": "map", "schema": {"k": "string", "i": "int64"}, "partition_by": ["k"], "forget_after": "1s",
+                "output": {"before": "previous(i)"}}  # fmt: skip
+    times = [0.0, 0.5, 1.25, 2.25, 3.249999999]
+    case = {"operator": operator, "input": [{"at": at, "tuple": {"k": "a", "i": n}} for n, at in enumerate(times)]}
+    for sizes in (None, [1] * 5):
+        assert [record["tuple"]["before"] for record in run_case(case, sizes)] == [None, 0, 1, None, 3]
+
+
 def test_the_state_forgets_keys():
     """Each key comes once."""
     operator = {"kind": "map", "schema": {"k": "string"}, "partition_by": ["k"], "forget_after": "1s",

@@ -184,7 +184,7 @@ def check_case(case: Case, division: Division, limits: EngineLimits = CLEANED_EA
 
 
 @given(st.one_of(cases(apart(operators())), cases()), divisions())
-@settings(max_examples=35, derandomize=True, deadline=None)
+@settings(max_examples=27, derandomize=True, deadline=None)
 def test_any_window(case: Case, division: Division):
     check_case(case, division)
 
@@ -202,27 +202,38 @@ def test_windows_in_blocks(case: Case, division: Division):
 
 
 @given(event_strategies.cases, divisions())
-@settings(max_examples=35, derandomize=True, deadline=None)
+@settings(max_examples=28, derandomize=True, deadline=None)
 def test_any_window_over_event_time(case: Case, division: Division):
     check_case(case, division)
 
 
 @given(event_strategies.sort_cases, divisions())
-@settings(max_examples=30, derandomize=True, deadline=None)
+@settings(max_examples=28, derandomize=True, deadline=None)
 def test_any_sort_over_event_time(case: Case, division: Division):
     check_case(case, division)
 
 
 @given(st.one_of(join_cases(apart=True), join_cases(apart=True), join_cases()), divisions())
-@settings(max_examples=30, derandomize=True, deadline=None)
+@settings(max_examples=23, derandomize=True, deadline=None)
 def test_any_join(case: Case, division: Division):
     check_case(case, division)
 
 
 @given(st.one_of(sort_cases(apart(sorts())), sort_cases()), divisions())
-@settings(max_examples=24, derandomize=True, deadline=None)
+@settings(max_examples=21, derandomize=True, deadline=None)
 def test_any_sort(case: Case, division: Division):
     check_case(case, division)
+
+
+@pytest.mark.parametrize("salt", [0, 1], ids=["the first part has the key", "the second part has it"])
+def test_equal_tuples_of_a_merged_sort_leave_in_order_of_arrival(salt: int):
+    """O2, O8: a tuple that comes after the merge sorts behind its equals, though only one part had tuples before."""
+    sort = {
+        "kind": "sort", "window": "sliding, count(4), partitioned", "partition_by": ["k"], "order_by": [["g", "asc"]],
+        "schema": {"k": "string", "g": "int64", "i": "int64"},
+    }  # fmt: skip
+    tuples = [{"at": float(n), "tuple": {"k": "a", "g": 1, "i": n}, "topic_partition": 0} for n in range(12)]
+    check_case({"operator": sort, "input": tuples}, Division(1, 1, 2, 6, frozenset([0, 1]), salt, saved=False))
 
 
 @given(operators(), events(), divisions())

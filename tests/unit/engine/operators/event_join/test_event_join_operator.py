@@ -127,6 +127,17 @@ def test_a_key_keeps_one_right_tuple():
     assert held("asOf", [*events, *watermarks(1, 20)]) == 2
 
 
+def test_a_right_tuple_is_kept_for_left_tuples_up_to_the_newer_one():
+    """U5: also for a left tuple that is one nanosecond older than the newer right tuple."""
+    last = 3.999999999
+    events = [right(0, 2), right(0, 4), *watermarks(1, last), left(2, last), left(3, 4), *watermarks(4, 9)]
+    found = of_join(list(replay(pipeline("asOf"), events)))
+    assert [r["tuple"] for r in found if "tuple" in r] == [
+        {"k": "a", "t": last, "s": 2.0},
+        {"k": "a", "t": 4.0, "s": 4.0},
+    ]
+
+
 def test_a_right_tuple_is_forgotten_after_the_maximum_age():
     events = [right(0, 1), right(0, 2, "b")]
     assert held("asOf, maximumAge(5)", [*events, *watermarks(1, 6)]) == 2
