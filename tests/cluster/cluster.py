@@ -82,13 +82,13 @@ class Service:
 
     def __init__(self, stack: ExitStack, broker: str, folder: Path, name: str, pipeline: str) -> None:
         self._broker, self._folder, self.name = broker, folder, name
-        self._file, self.log, self._events = folder / "pipeline.yaml", folder / "service.log", folder / "events"
+        self.file, self.log, self._events = folder / "pipeline.yaml", folder / "service.log", folder / "events"
         self._events.mkdir()
         read = yaml.safe_load(pipeline)
         for stream, of in read["streams"].items():
             of |= {"topic": f"{name}.{stream}", "marks": "record"}
         read |= {"pipeline": name, "kafka": {"bootstrap.servers": broker}, "checkpoint": str(folder / "checkpoint")}
-        self._file.write_text(yaml.safe_dump(read, sort_keys=False))
+        self.file.write_text(yaml.safe_dump(read, sort_keys=False))
         create({"bootstrap.servers": broker}, NewTopic(f"{name}.prices", 1))
         self._stack = stack
         self._sent = list[Event]()
@@ -99,7 +99,7 @@ class Service:
         """Starts the service on a master, with the event log of Spark on, and further Spark properties and variables
         of the environment.
         """
-        command = [sys.executable, "-m", "sluice", "run", str(self._file), "--no-http", "--master", master]
+        command = [sys.executable, "-m", "sluice", "run", str(self.file), "--no-http", "--master", master]
         own = {"eventLog.enabled": "true", "eventLog.dir": str(self._events), "eventLog.compress": "false"}
         settings = {
             f"SLUICE_SPARK_{key.replace('.', '_')}": text for key, text in (own | dict(properties or {})).items()
@@ -138,7 +138,7 @@ class Service:
     def check_outputs(self) -> None:
         """What the service wrote for all sent records is what `replay` gives, record by record."""
         expected: dict[str, list[object]] = {}
-        for record in replay(load(self._file), iter(self._sent), clock_origin="first"):
+        for record in replay(load(self.file), iter(self._sent), clock_origin="first"):
             expected.setdefault(record["stream"], []).append(record.get("tuple") or record["punct"])
         for stream, records in expected.items():
             topic, count = f"{self.name}.{stream}", len(records)

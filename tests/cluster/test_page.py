@@ -15,31 +15,44 @@ from tests.cluster.test_cluster import PIPELINE
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
 
+VARIABLES = {"PYTHONPATH": str(PACKAGE.parent), "SPARK_LOCAL_IP": "127.0.0.1"}
 
-def commands() -> str:
-    """The first block of commands of the section."""
+
+def commands(number: int = 0) -> str:
+    """A block of commands of the section, with this environment in place of `.venv`."""
     section = project_file("docs/deployment.md").read_text().partition("\n## On a Spark cluster\n")[2]
-    return section.partition("```sh\n")[2].partition("```")[0]
+    block = section.split("```sh\n")[number + 1].partition("```")[0]
+    return block.replace(".venv/bin", str(Path(sys.executable).parent))
 
 
 def test_the_commands_give_a_cluster_on_which_the_service_runs(stack, broker, tmp_path):
-    """With this environment in place of `.venv`, and a free port."""
+    """With a free port."""
     service = Service(stack, broker, tmp_path, "page", PIPELINE)
     service.send(prices(0, 1500))
     (port,) = free_ports(1)
-    said = commands().replace("7077", str(port)).replace(".venv/bin", str(Path(sys.executable).parent))
+    said = commands().replace("7077", str(port))
     lines = [line for line in said.splitlines() if not line.startswith("#")]
     setup, daemons = lines[:2], [line for line in lines if line.endswith(" &")]
     assert len(daemons) == 3, "a master and two workers"
-    variables = {"PYTHONPATH": str(PACKAGE.parent), "SPARK_LOCAL_IP": "127.0.0.1"}
     log = tmp_path / "daemons.log"
     for line in daemons:
         script = "\n".join([f"cd {tmp_path}", *setup, f"exec {line.removesuffix(' &')}"])
-        daemon = ChildProcess(["/bin/sh", "-c", script], tmp_path / "daemons", log, variables)
+        daemon = ChildProcess(["/bin/sh", "-c", script], tmp_path / "daemons", log, VARIABLES)
         stack.callback(daemon.kill)
     awaited(lambda: log.read_text().count("Successfully registered with master") == 2, log)
-    run = lines[-1].replace("FILE", str(tmp_path / "pipeline.yaml"))
-    service.run(["/bin/sh", "-c", f"exec {run} --no-http"], variables)
+    check(service, lines[-1])
+
+
+def test_the_command_of_a_local_cluster_gives_two_executors(stack, broker, tmp_path):
+    service = Service(stack, broker, tmp_path, "page-local", PIPELINE)
+    service.send(prices(0, 1500))
+    (command,) = commands(1).splitlines()
+    check(service, command)
+
+
+def check(service: Service, command: str) -> None:
+    """The service runs by this command on two executors, and its outputs are right."""
+    service.run(["/bin/sh", "-c", f"exec {command.replace('FILE', str(service.file))} --no-http"], VARIABLES)
     service.check_outputs()
     assert "executors: 0 (127.0.0.1) has 0 2, 1 (127.0.0.1) has 1 3" in service.log.read_text()
     service.end()

@@ -269,8 +269,8 @@ def reset(
     planned     the input of batch `committed`, None if the checkpoint does not have it any more
     """
     offset = _offset(0, "") if committed is None else offset_after(committed, query_id, planned)
-    known = {} if committed is None or planned is None else {committed: planned}
-    plans = plan_records(query, query_id, known)
+    planned_batches = {} if committed is None or planned is None else {committed: planned}
+    plans = plan_records(query, query_id, planned_batches)
     _overwrite(kafka, query, _reset_entry(query, query_id, committed, planned), plans, offset)
 
 

@@ -47,7 +47,7 @@ from sluice.checkpoint.checkpoint_store import CheckpointStore, StoreError, put_
 from sluice.checkpoint.folder_store import FolderStore
 from sluice.checkpoint.offset_log import write_logs
 from sluice.columns.key_bytes import partition_for
-from sluice.columns.tables import StateError
+from sluice.columns.saved_columns import StateError
 from sluice.engine.stream.items import TUPLE
 from sluice.kafka.batch_report import Planned
 from sluice.kafka.kafka_errors import HeaderNameError
@@ -165,9 +165,9 @@ def _repeat(plan: Plan, buckets: Mapping[int, Bucket], versions: Mapping[int, in
     if first > batch:
         return
     _require_records(plan, first, batch, plans)
-    wanted = [plans[number] for number in range(first, batch + 1)]
+    past_plans = [plans[number] for number in range(first, batch + 1)]
     try:
-        for at, past in enumerate(inputs_again(plan, plans[first - 1], wanted), first):
+        for at, past in enumerate(inputs_again(plan, plans[first - 1], past_plans), first):
             for number, bucket in buckets.items():
                 if versions[number] <= at:
                     bucket.repeat(past)
@@ -200,7 +200,7 @@ def _candidates(plan: Plan, number: int, batch: int, plans: Plans, source: Snaps
 
 
 def _left(candidates: list[Candidate], oldest: int, source: SnapshotSource | None) -> str:
-    """What there is of the state, for the message."""
+    """The part of a message that says which state is left."""
     newest = max((candidate.version for candidate in candidates), default=0)
     state = f"The newest state is that before batch {newest}, but" if newest else "No snapshot is left, and"
     hint = "" if source else " (`state:` in the pipeline file names a store for snapshots that outlive the machine.)"
