@@ -336,7 +336,8 @@ class Simulation:
             if self.setting.kind == "changes":
                 drawn[at:at] = self._in_parts()
             if self.setting.kind == "power" and seeded.random() < 0.4:  # the folder that is left is a restored one
-                drawn[:at] = [Planned("driver", "", seeded.randrange(100), "lose disk")]
+                written = Planned("", "END_TXN answered", 1 + seeded.randrange(4), "lose power")
+                drawn[: at + 1] = [Planned("driver", "", seeded.randrange(150), "lose disk"), written]
             if self.setting.kind == "snapshots" and seeded.random() < 0.5:  # one is incomplete, and a later one damaged
                 killed = Planned("copy", "", seeded.randrange(8), "kill copy")
                 drawn[at:] = [killed, Planned("driver", "", seeded.randrange(200), "flip snapshot")]

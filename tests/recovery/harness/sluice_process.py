@@ -148,10 +148,14 @@ class SluiceProcess:
         """All that it wrote since its last start."""
         return self.whole_log()[self._log_begin :]
 
-    def await_log(self, words: str) -> None:
-        """Until it has written these words since its last start."""
-        wait_until(lambda: words in self.log() or not self.running, f"the log says: {words}", log=self.log)
-        assert words in self.log()
+    def await_log(self, *words: str) -> None:
+        """Until it has written these words, or others of these, since its last start."""
+
+        def written() -> bool:
+            return any(some in self.log() for some in words)
+
+        wait_until(lambda: written() or not self.running, f"the log says: {' or '.join(words)}", log=self.log)
+        assert written()
 
     def stacks(self) -> str:
         """The end of the log, to which its Python processes have written the stacks of their threads."""
