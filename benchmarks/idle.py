@@ -60,7 +60,7 @@ def main() -> None:
     options = parser.parse_args()
     said = [f"{machine()}, on {datetime.now(UTC):%Y-%m-%d}:", "", HEAD]
     print(*said, sep="\n", flush=True)
-    rows = [*((1, window) for window in WINDOWS), (options.pipelines, WINDOWS[1])]
+    rows = [*((1, window) for window in WINDOWS), *((options.pipelines, window) for window in WINDOWS[:2])]
     with tempfile.TemporaryDirectory() as scratch, EmbeddedBroker(heap="1g") as broker:
         make_topic(broker.bootstrap, TOPIC)
         fill(broker.bootstrap, TOPIC, 10 * KEYS, KEYS)

@@ -48,11 +48,11 @@ def processors(limits: Path = Path("/sys/fs/cgroup/cpu.max")) -> int:
 
     `limits` is the file in which Linux (cgroup v2) has the share of processor time of a container.
     """
-    known = len(os.sched_getaffinity(0))
+    count = len(os.sched_getaffinity(0))
     with suppress(OSError, ValueError):
         quota, period = limits.read_text().split()
-        known = min(known, -(-int(quota) // int(period)))
-    return max(known, 1)
+        count = min(count, -(-int(quota) // int(period)))
+    return max(count, 1)
 
 
 def end_with_this_process(pid: int, seconds: float, file: str = "") -> None:
@@ -91,8 +91,8 @@ def run_and_end(work: Callable[[], None]) -> NoReturn:
     """
     code = 1
     try:
-        for number in GROUP_SIGNALS:
-            signal.signal(number, signal.SIG_IGN)
+        for group_signal in GROUP_SIGNALS:
+            signal.signal(group_signal, signal.SIG_IGN)
         work()
         code = 0
     except BaseException:  # noqa: BLE001 - the error is printed, and the exit code reports it

@@ -21,7 +21,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -287,9 +287,11 @@ class Campaign:
             self._service.stacks()  # in its log
 
     def _look(self, hidden: OpenTransactions, resources: Mapping[Mode, Resources]) -> None:
-        while not self._over.wait(1.0):
+        def once() -> None:
             hidden.look()
             resources[self._surroundings.mode].look()
+
+        look_until(self._over, once, self._failed)
 
     def _pause(self, seconds: float) -> None:
         self._over.wait(seconds)
@@ -346,6 +348,18 @@ class Campaign:
         for mode, own in resources.items():
             grown = ", ".join(row.split("|")[1].strip() for row in own.grown())
             yield from [f"Mode {mode}: {f'not flat: {grown}' if grown else 'flat'}", "", *own.slopes(), ""]
+
+
+def look_until(
+    over: threading.Event, look: Callable[[], object], failed: Callable[[str], object], pause: float = 1.0
+) -> None:
+    """Calls `look` again and again. If it raises, the campaign has `failed`: it checks less than its page says."""
+    try:
+        while not over.wait(pause):
+            look()
+    except Exception as error:
+        failed(f"nothing looks at open transactions and resources any more: {error!r}")
+        raise
 
 
 def page(result: Result) -> str:

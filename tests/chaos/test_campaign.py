@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -11,7 +12,7 @@ import pytest
 from confluent_kafka import IsolationLevel
 
 from sluice.kafka.embedded_broker import EmbeddedBroker
-from tests.chaos.__main__ import READY_S, Campaign, lines_of, page
+from tests.chaos.__main__ import READY_S, Campaign, lines_of, look_until, page
 from tests.chaos.checker import OpenTransactions, Seen, violations
 from tests.chaos.faults import FAULTS, NOT_IN, modes_of
 from tests.chaos.flows import CountTumbling, Sent
@@ -197,6 +198,13 @@ def test_the_documentation_has_the_faults_and_the_growth_as_text():
 
 
 # ---- faults ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_campaign_fails_if_nothing_looks_at_resources_any_more():
+    looks, said = iter([None]), list[str]()
+    with pytest.raises(StopIteration):
+        look_until(threading.Event(), lambda: next(looks), said.append, pause=0.001)
+    assert said == ["nothing looks at open transactions and resources any more: StopIteration()"]
 
 
 def test_each_fault_may_happen_in_one_of_the_modes():

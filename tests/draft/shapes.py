@@ -36,7 +36,6 @@ UNITS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 #: seconds by which a watermark advances at least
 MINIMUM_GAP = Fraction(1, 10)
 STEP = re.compile(r"""\[(\d+)\]|\[("(?:[^"\\]|\\.)*")\]|([^.\[\]]+)""")
-PIECES = ("time", "group", "average", "types", "dead letters", "results")
 
 
 class Shape(NamedTuple):

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from sluice.kafka.embedded_broker import EmbeddedCluster
+from tests.recovery.harness.embedded_cluster import EmbeddedCluster
 from tests.recovery.harness.service import Service
 from tests.recovery.harness.steady_source import appended, send_one
 

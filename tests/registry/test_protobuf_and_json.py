@@ -220,8 +220,6 @@ def test_a_schema_of_protobuf_that_imports_another_one(real, name, client):
 
 
 def test_a_compiled_schema_in_the_registry_is_read(url, name, client):
-    if "real" in name:
-        pytest.skip("a registry turns it into text")
     content = base64.b64encode(trade_file(symbol="string", size="int64").SerializeToString()).decode()
     number = client.register_schema(f"{name}-x", Schema(content, "PROTOBUF"))
     assert decode(protobuf(url, name), [framed(number, b"\2\2\x0a\1a\x10\1")]).tuples.to_pylist() == [

@@ -151,6 +151,13 @@ def test_no_result_is_late_without_a_hint(case: tuple[str, str, int, list[dict[s
         assert late(of, events) == []
 
 
+@settings(max_examples=100, derandomize=True)
+@given(operators("float64"))
+def test_a_hint_names_nothing_that_the_file_has(operator: str):
+    for finding in findings(pipeline("float64", operator, 0)):
+        assert all(before != after for before, after in instead(operator, finding.text))
+
+
 def aggregate(window: str, time: str, keys: str = "") -> str:
     return f"aggregate: in, window: '{window}', {keys}output: {{mid: {{ts: {time}}}}}"
 

@@ -15,8 +15,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from sluice.columns.saved_columns import StateError
 from sluice.columns.state_tables import PartOfKey
-from sluice.columns.tables import StateError
 from sluice.config.load import load_text
 from sluice.engine.graph import Clock, Graph, GraphState
 from sluice.engine.stream.items import TUPLE, Items

@@ -245,7 +245,7 @@ def test_cumulate_stands_in_at_most_eight_files_beside_its_own():
 
 
 #: words that say nothing of what a local holds
-EMPTY_WORDS = {"found", "one", "of", "made"}
+EMPTY_WORDS = {"found", "one", "of", "made", "known", "given", "there"}
 
 
 def locals_in(function: ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib
+import inspect
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping
@@ -113,11 +114,18 @@ def require_same(modules: Mapping[str, str | None]) -> None:
             )
 
 
-def versioned(name: str, given: type) -> str:
+def bind(user_class: type, counts: Mapping[str, int]) -> None:
+    """Raises TypeError unless the class can be made without arguments, and each method be called with so many."""
+    inspect.signature(user_class).bind()
+    for name, count in counts.items():
+        inspect.signature(getattr(user_class, name)).bind(*range(1 + count))
+
+
+def versioned(name: str, user_class: type) -> str:
     """The name of a class with the version that it states, `package.module:Class#2`. So the state of an operator does
     not go on with a class of another version (FN12).
     """
-    version = getattr(given, "version", None)
+    version = getattr(user_class, "version", None)
     return name if version is None else f"{name}#{version}"
 
 

@@ -55,7 +55,7 @@ import inspect
 import re
 from typing import TYPE_CHECKING, Any, Protocol
 
-from sluice.api.class_loader import ClassError, resolve
+from sluice.api.class_loader import ClassError, bind, resolve
 from sluice.model.functions import CONSTANTS, VARIABLES, Function, Signature, never, read_signature
 from sluice.model.types import parse_type
 
@@ -158,27 +158,27 @@ class CustomCombined(Protocol):
         """As `result` of CustomLifted, with a parameter for each number."""
 
 
-def lifts(given: object) -> bool:
+def lifts(user_class: object) -> bool:
     """Whether the class lifts the tuples."""
-    return callable(getattr(given, "lift", None))
+    return callable(getattr(user_class, "lift", None))
 
 
-def combines(given: object) -> bool:
+def combines(user_class: object) -> bool:
     """Whether a class that lifts the tuples combines their numbers itself."""
-    return callable(getattr(given, "combine", None))
+    return callable(getattr(user_class, "combine", None))
 
 
-def numbers_of(given: type[Any]) -> int:
+def numbers_of(user_class: type[Any]) -> int:
     """How many numbers a class that lifts the tuples has of each."""
-    if not combines(given):
-        return len(given.combine)
-    kinds = [parameter.kind for parameter in inspect.signature(given.result).parameters.values()]
+    if not combines(user_class):
+        return len(user_class.combine)
+    kinds = [parameter.kind for parameter in inspect.signature(user_class.result).parameters.values()]
     return kinds.count(inspect.Parameter.POSITIONAL_OR_KEYWORD) + kinds.count(inspect.Parameter.POSITIONAL_ONLY) - 1
 
 
-def at_once(given: object) -> bool:
+def at_once(user_class: object) -> bool:
     """Whether the class computes all windows at once."""
-    return callable(getattr(given, AT_ONCE, None))
+    return callable(getattr(user_class, AT_ONCE, None))
 
 
 def load(name: str) -> type[Custom]:
@@ -196,73 +196,73 @@ def load_of_tuples(name: str) -> type[CustomValues]:
     return _fitting(user_class, {OF_TUPLES: len(_signature(user_class).parameters)})
 
 
-def function_of_tuples(given: type[CustomValues]) -> Function:
+def function_of_tuples(user_class: type[CustomValues]) -> Function:
     """The function that the class implements for a tuple. Null in an argument gives null (NU7), unless the class asks
     for it by a parameter with a `?`.
     """
-    signature = read_signature(given.signature)
+    signature = read_signature(user_class.signature)
     asks = any(word.endswith("?") for word in signature.parameters)
-    return Function("Custom", (signature,), given.__name__, nulls=not asks)
+    return Function("Custom", (signature,), user_class.__name__, nulls=not asks)
 
 
-def function(given: type[Custom]) -> Function:
+def function(user_class: type[Custom]) -> Function:
     """The function that the class implements, as the checks of expressions read it: its name and its signature."""
-    return Function("Custom", (read_signature(given.signature),), given.__name__, optional=never, nulls=False)
+    return Function("Custom", (read_signature(user_class.signature),), user_class.__name__, optional=never, nulls=False)
 
 
-def _checked(given: type[Any]) -> type[Custom]:
-    methods = _methods(given)
-    missing = [name for name in methods if not callable(getattr(given, name, None))]
+def _checked(user_class: type[Any]) -> type[Custom]:
+    methods = _methods(user_class)
+    missing = [name for name in methods if not callable(getattr(user_class, name, None))]
     if missing:
-        raise ClassError(f"a class with the methods {', '.join(METHODS)} ({given.__name__} has no {missing[0]})")
-    signature = _signature(given)
-    count, numbers = len(signature.parameters), _numbers(given, signature) if lifts(given) else 0
+        raise ClassError(f"a class with the methods {', '.join(METHODS)} ({user_class.__name__} has no {missing[0]})")
+    signature = _signature(user_class)
+    count, numbers = len(signature.parameters), _numbers(user_class, signature) if lifts(user_class) else 0
     counts = {"init": 0, "add": count, "result": numbers, AT_ONCE: 1 + count, "lift": count, "combine": 2}
-    return _fitting(given, {name: counts[name] for name in methods})
+    return _fitting(user_class, {name: counts[name] for name in methods})
 
 
-def _signature(given: type[Any]) -> Signature:
+def _signature(user_class: type[Any]) -> Signature:
     """The signature of a class. Raises ClassError if it has none, or a wrong one."""
-    text = getattr(given, "signature", None)
+    text = getattr(user_class, "signature", None)
     signature = read_signature(text) if isinstance(text, str) and text.count("->") == 1 else None
     if signature is None or not _known(signature):
         raise ClassError(
-            f'a class with a signature such as "float64, int64 -> float64" ({given.__name__} has {text!r})'
+            f'a class with a signature such as "float64, int64 -> float64" ({user_class.__name__} has {text!r})'
         )
     return signature
 
 
-def _fitting(given: type[Any], counts: Mapping[str, int]) -> type[Any]:
+def _fitting(user_class: type[Any], counts: Mapping[str, int]) -> type[Any]:
     """The class, if it can be made without arguments, and each of the methods be called with so many."""
     try:
-        inspect.signature(given).bind()
-        for name, count in counts.items():
-            inspect.signature(getattr(given, name)).bind(*range(1 + count))
+        bind(user_class, counts)
     except TypeError as error:
-        raise ClassError(f"methods that fit the signature {given.signature} ({given.__name__}: {error})") from error
-    return given
+        raise ClassError(
+            f"methods that fit the signature {user_class.signature} ({user_class.__name__}: {error})"
+        ) from error
+    return user_class
 
 
-def _methods(given: type[Any]) -> tuple[str, ...]:
+def _methods(user_class: type[Any]) -> tuple[str, ...]:
     """The methods that a class of its form needs."""
-    if lifts(given):
-        return (*LIFTING, "combine") if combines(given) else LIFTING
-    return (AT_ONCE,) if at_once(given) else METHODS
+    if lifts(user_class):
+        return (*LIFTING, "combine") if combines(user_class) else LIFTING
+    return (AT_ONCE,) if at_once(user_class) else METHODS
 
 
-def _numbers(given: type[Any], signature: Signature) -> int:
+def _numbers(user_class: type[Any], signature: Signature) -> int:
     """How many numbers a class with `lift` has of a tuple. Raises ClassError if `combine` or `result` is wrong."""
     if not signature.parameters:
-        raise ClassError(f"a class with lift whose signature has an argument ({given.__name__})")
-    words = getattr(given, "combine", None)
-    if combines(given):
-        if numbers_of(given) > 0:
-            return numbers_of(given)
-        raise ClassError(f"a method result with a parameter for each number that lift returns ({given.__name__})")
+        raise ClassError(f"a class with lift whose signature has an argument ({user_class.__name__})")
+    words = getattr(user_class, "combine", None)
+    if combines(user_class):
+        if numbers_of(user_class) > 0:
+            return numbers_of(user_class)
+        raise ClassError(f"a method result with a parameter for each number that lift returns ({user_class.__name__})")
     if not isinstance(words, tuple) or not words or any(word not in COMBINED for word in words):
-        known = ", ".join(COMBINED)
-        kinds = f"a method combine(older, younger), or a tuple of the words {known} as combine"
-        raise ClassError(f"a class with {kinds} ({given.__name__} has {words!r})")
+        combine_words = ", ".join(COMBINED)
+        kinds = f"a method combine(older, younger), or a tuple of the words {combine_words} as combine"
+        raise ClassError(f"a class with {kinds} ({user_class.__name__} has {words!r})")
     return len(words)
 
 

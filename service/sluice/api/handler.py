@@ -14,11 +14,10 @@ The class is imported in the process that checks the pipeline file, and in each 
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Protocol
 
-from sluice.api.class_loader import ClassError, resolve
+from sluice.api.class_loader import ClassError, bind, resolve
 from sluice.model.errors import nearest
 from sluice.model.types import Schema, parse_type
 
@@ -109,28 +108,37 @@ def schema(types: Mapping[str, str]) -> Schema:
     return tuple((name, parse_type(text)) for name, text in types.items())
 
 
-def _checked(given: type[WindowHandler]) -> type[WindowHandler]:
-    if not given.output:
-        raise ClassError(f"a class whose `output` has the attributes that it sends ({given.__name__} has none)")
-    for which in (given.input, given.output):
+def _checked(handler_class: type[WindowHandler]) -> type[WindowHandler]:
+    if not handler_class.output:
+        raise ClassError(f"a class whose `output` has the attributes that it sends ({handler_class.__name__} has none)")
+    for which in (handler_class.input, handler_class.output):
         for name, text in which.items():
             try:
                 parse_type(text)
             except (ValueError, TypeError, AttributeError) as error:
-                raise ClassError(f"types in `input` and `output` ({given.__name__}: {name} is {text!r})") from error
-    for method in _misspelled(given):
-        raise ClassError(f"methods for {', '.join(EVENTS)} ({given.__name__} has {method})", nearest(method, EVENTS))
+                raise ClassError(
+                    f"types in `input` and `output` ({handler_class.__name__}: {name} is {text!r})"
+                ) from error
+    for method in _misspelled(handler_class):
+        raise ClassError(
+            f"methods for {', '.join(EVENTS)} ({handler_class.__name__} has {method})", nearest(method, EVENTS)
+        )
     try:
-        inspect.signature(given).bind()
-        for name, count in EVENTS.items():
-            inspect.signature(getattr(given, name)).bind(*range(1 + count))
+        bind(handler_class, EVENTS)
     except TypeError as error:
-        raise ClassError(f"methods with the arguments of WindowHandler's ({given.__name__}: {error})") from error
-    return given
+        raise ClassError(
+            f"methods with the arguments of WindowHandler's ({handler_class.__name__}: {error})"
+        ) from error
+    return handler_class
 
 
-def _misspelled(given: type[WindowHandler]) -> Iterator[str]:
+def _misspelled(handler_class: type[WindowHandler]) -> Iterator[str]:
     """The public methods whose names resemble a name in EVENTS without being one: probably misspelled."""
-    for name in vars(given):
-        if not name.startswith("_") and callable(getattr(given, name)) and name not in EVENTS and nearest(name, EVENTS):
+    for name in vars(handler_class):
+        if (
+            not name.startswith("_")
+            and callable(getattr(handler_class, name))
+            and name not in EVENTS
+            and nearest(name, EVENTS)
+        ):
             yield name

@@ -368,9 +368,9 @@ def _headers(kind: np.ndarray, own: pa.MapArray | None) -> pa.Array:
     if not kind.any():
         return pa.nulls(len(kind), HEADERS) if own is None else own
     kinds = list(MARKS)
-    known = pa.array([[header(MARKS[mark_kind])] for mark_kind in kinds], HEADERS)
+    mark_headers = pa.array([[header(MARKS[mark_kind])] for mark_kind in kinds], HEADERS)
     which = np.select([kind == mark_kind for mark_kind in kinds], range(len(kinds)))
-    marks = known.take(pa.array(which, mask=kind == TUPLE))
+    marks = mark_headers.take(pa.array(which, mask=kind == TUPLE))
     if own is None:
         return marks
     both = zip(own.to_pylist(), marks.to_pylist(), strict=True)

@@ -139,8 +139,8 @@ def _between(messages: list[Message], start: int, end: int) -> list[Message]:
 
 def _plan_of(plan: Plan, batch: Planned) -> Plan:
     """The plan with the numbers of topic partitions that the service had found when it planned this batch."""
-    known = Counter(topic for topic, _ in batch.offsets)
-    read = {stream.name: known[str(stream.topic)] for stream in plan.inputs}
+    topic_partitions = Counter(topic for topic, _ in batch.offsets)
+    read = {stream.name: topic_partitions[str(stream.topic)] for stream in plan.inputs}
     return replace(plan, topic_partitions={**plan.topic_partitions, **read})
 
 

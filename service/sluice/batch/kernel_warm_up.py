@@ -59,7 +59,7 @@ def of_pipeline(pipeline: Pipeline) -> list[Work]:
     """The parts that compile the kernels that a pipeline needs. No code of the user runs."""
     without_code = [engine.without_user_code(operator) for operator in pipeline.operators]
     operators: list[Work] = [partial(engine.feed, operator, pipeline.streams) for operator in without_code if operator]
-    return [*operators, *of_routing(pipeline)]
+    return [*operators, engine.results, *of_routing(pipeline)]
 
 
 def of_routing(pipeline: Pipeline) -> list[Work]:

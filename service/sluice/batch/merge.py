@@ -147,7 +147,7 @@ def _ranks(parts: Sequence[pa.RecordBatch], rows: np.ndarray | None = None) -> l
 def _complete_empty_firings(
     at: np.ndarray, ordinal: np.ndarray, kind: np.ndarray, order: np.ndarray, buckets: int
 ) -> np.ndarray | None:
-    """Which of the ordered records are kept; None if all are.
+    """A mask of the ordered records that are kept; None if all are.
 
     Of n EMPTY_FIRING marks with equal time and ordinal, n // buckets are kept: one for each firing that was empty in
     all buckets.

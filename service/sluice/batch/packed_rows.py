@@ -253,12 +253,12 @@ def shares(
     if steps is not None:
         step[is_tuple] = steps.chosen
     for number in range(buckets):
-        whole = ~is_tuple | (bucket == number)
-        chosen = np.flatnonzero(whole | step)
-        if steps is None or whole[chosen].all():
-            yield rows.filter(pa.array(whole)), chosen
+        is_own = ~is_tuple | (bucket == number)
+        chosen = np.flatnonzero(is_own | step)
+        if steps is None or is_own[chosen].all():
+            yield rows.filter(pa.array(is_own)), chosen
         else:
-            yield _with_steps(rows, chosen, whole[chosen], steps.times[np.cumsum(is_tuple)[chosen] - 1]), chosen
+            yield _with_steps(rows, chosen, is_own[chosen], steps.times[np.cumsum(is_tuple)[chosen] - 1]), chosen
 
 
 def _with_steps(rows: pa.RecordBatch, chosen: np.ndarray, own: np.ndarray, times: np.ndarray) -> pa.RecordBatch:

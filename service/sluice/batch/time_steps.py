@@ -57,7 +57,7 @@ def steps_of(
 
 
 def _rising(accepted: np.ndarray, times: np.ndarray) -> np.ndarray:
-    """Which times are above all accepted times before them."""
+    """A mask of the times that are above all accepted times before them."""
     if not len(times):
         return np.zeros(0, np.bool_)
     before = np.concatenate([[UNSET], np.maximum.accumulate(accepted)[:-1]])
@@ -66,8 +66,9 @@ def _rising(accepted: np.ndarray, times: np.ndarray) -> np.ndarray:
 
 
 def _around_silences(stamps: np.ndarray, rows: np.ndarray, idle_after: int) -> np.ndarray:
-    """Which rows show when the topic partition was silent: the first and the last one of `rows` in each half of
-    `idle_after`. Two of these that follow each other are closer than `idle_after`, unless no row is between them.
+    """A mask of the rows that show when the topic partition was silent: the first and the last one of `rows` in each
+    half of `idle_after`. Two of these that follow each other are closer than `idle_after`, unless no row is between
+    them.
     """
     shows = np.zeros(len(stamps), np.bool_)
     if len(rows):

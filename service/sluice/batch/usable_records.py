@@ -200,21 +200,21 @@ def buckets_of(spread: Keys, first: int, tuples: pa.RecordBatch, buckets: int) -
     if not spread:
         return np.full(tuples.num_rows, topic_partition_of(first) % buckets, np.int32)
     parts = [checked(expression, tuples) for expression in spread]
-    whole = ~np.logical_or.reduce([part.failed() for part in parts])
-    if whole.all():
+    has_key = ~np.logical_or.reduce([part.failed() for part in parts])
+    if has_key.all():
         return partition_for(key_bytes([part.values for part in parts]), buckets)
-    chosen = np.zeros(len(whole), np.int32)  # a tuple with an error in its key goes to bucket 0, which rejects it
-    keys = key_bytes([part.values.filter(pa.array(whole)) for part in parts])
-    chosen[whole] = partition_for(keys, buckets)
+    chosen = np.zeros(len(has_key), np.int32)  # a tuple with an error in its key goes to bucket 0, which rejects it
+    keys = key_bytes([part.values.filter(pa.array(has_key)) for part in parts])
+    chosen[has_key] = partition_for(keys, buckets)
     return chosen
 
 
 def _require_known(plan: Plan, stream: Stream, topic_partition: int) -> None:
     """Raises TopicPartitionsAddedError for a topic partition that did not exist when the query started."""
-    known = plan.topic_partitions[stream.name]
-    if topic_partition >= known:
+    partitions = plan.topic_partitions[stream.name]
+    if topic_partition >= partitions:
         raise TopicPartitionsAddedError(
-            f"topic {stream.topic} has more than the {known} topic partitions that it started with"
+            f"topic {stream.topic} has more than the {partitions} topic partitions that it started with"
         )
 
 

@@ -186,8 +186,10 @@ def in_stored_order(pipeline: Pipeline, store: CheckpointStore) -> Pipeline:
     States and logs refer to a stream by its number. The order in the file is no part of the fingerprint, so it may
     change while the checkpoint is in use.
     """
-    known = list((definition_in(store) or {}).get("streams", ()))
-    names = sorted(pipeline.streams, key=lambda name: known.index(name) if name in known else len(known))
+    stored_names = list((definition_in(store) or {}).get("streams", ()))
+    names = sorted(
+        pipeline.streams, key=lambda name: stored_names.index(name) if name in stored_names else len(stored_names)
+    )
     return replace(pipeline, streams={name: pipeline.streams[name] for name in names})
 
 

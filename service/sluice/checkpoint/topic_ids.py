@@ -32,11 +32,11 @@ def topics_created_again(
     Raises DataLossError if there is one and a batch was planned, unless `may_lose`. Then it logs a warning, and the
     caller lets the query begin at the beginnings of the new topics, and calls `write_ids`.
     """
-    known = _known(store)
-    anew = _differing(known, ids)
-    if anew or not known:
-        anew = _differing({**known, **in_ledger()}, ids)
-    if anew and (not known or last_planned(store) is not None):
+    stored_ids = _known(store)
+    anew = _differing(stored_ids, ids)
+    if anew or not stored_ids:
+        anew = _differing({**stored_ids, **in_ledger()}, ids)
+    if anew and (not stored_ids or last_planned(store) is not None):
         names = created_again(anew, "since the last start")
         if not may_lose:
             raise refused(names)

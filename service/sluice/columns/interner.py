@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from sluice.columns.kernel import inlined, kernel, read_only
-from sluice.columns.tables import column, grown
+from sluice.columns.saved_columns import column, grown
 from sluice.invariants import all_checked, violated
 
 EMPTY = -1
@@ -277,10 +277,10 @@ def unframe(framed: np.ndarray, starts: np.ndarray) -> tuple[np.ndarray, np.ndar
 
 class Spans(NamedTuple):
     """The parts inside of the bytes of composite values, in their order. Part k has the bytes
-    `content[first[k]:first[k] + length[k]]`; `there[k]` is false for a part that is absent.
+    `content[first[k]:first[k] + length[k]]`; `is_present[k]` is false for a part that is absent.
     """
 
-    there: np.ndarray
+    is_present: np.ndarray
     first: np.ndarray
     length: np.ndarray
 
@@ -288,7 +288,7 @@ class Spans(NamedTuple):
         return Spans(*(column[start::step] for column in self))
 
     def present(self) -> Spans:
-        return Spans(*(column[self.there] for column in self))
+        return Spans(*(column[self.is_present] for column in self))
 
 
 def spans(content: np.ndarray, starts: np.ndarray, sized: np.ndarray, optional: np.ndarray) -> tuple[np.ndarray, Spans]:
@@ -316,25 +316,25 @@ def gathered(content: np.ndarray, first: np.ndarray, length: np.ndarray) -> np.n
 @kernel
 def _spans(
     content: np.ndarray, starts: np.ndarray, sized: np.ndarray, optional: np.ndarray, counts: np.ndarray,
-    there: np.ndarray, first: np.ndarray, lengths: np.ndarray,
+    present: np.ndarray, first: np.ndarray, lengths: np.ndarray,
 ) -> int:  # fmt: skip
     total, part = 0, 0
     place = starts[0]
     for row in range(len(counts)):
         while place < starts[row + 1]:
-            is_there = True
+            is_present = True
             if optional[part]:
-                is_there = content[place] != 0
+                is_present = content[place] != 0
                 place += 1
             length = 0
-            if is_there and sized[part]:
+            if is_present and sized[part]:
                 for i in range(LENGTH):
                     length |= np.int64(content[place + i]) << (8 * i)  # type: ignore[assignment]
                 place += LENGTH
-            elif is_there:
+            elif is_present:
                 length = LENGTH
             if total < len(first):
-                there[total], first[total], lengths[total] = is_there, place, length
+                present[total], first[total], lengths[total] = is_present, place, length
             total += 1
             place += length
             part += 1

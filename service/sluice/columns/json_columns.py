@@ -44,5 +44,5 @@ def shown_values(array: pa.Array, type_: Type) -> list[Any]:
 
 
 def python_values(array: pa.Array, type_: Type) -> list[Any]:
-    """The values as `json_values` returns them, but NaN and the infinities are floats."""
+    """The values as `json_values` returns them, with NaN and the infinities as floats; null is None."""
     return form(type_).to_python(array)

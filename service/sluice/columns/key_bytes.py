@@ -72,6 +72,11 @@ def key_codes(columns: Sequence[pa.Array], table: Interner) -> np.ndarray:
     return table.intern_arrow(key_bytes(columns))
 
 
+def partition_codes(values: pa.RecordBatch, places: Sequence[int], table: Interner) -> np.ndarray:
+    """Interns the key bytes of each row, of the columns at these places, and returns their codes; without places 0."""
+    return key_codes([values.column(i) for i in places], table) if places else np.zeros(values.num_rows, np.int64)
+
+
 def one_key(keys: Interner) -> np.ndarray:
     """The code of the key of all tuples, for an operator without partition_by, as an array of one."""
     return keys.intern_arrow(pa.array([b""], pa.binary()))

@@ -111,8 +111,8 @@ def words_of(array: pa.Array) -> np.ndarray | None:
     pairs = _int64_pairs(array) if pa.types.is_integer(array.type) else halves(array)
     words, high = pairs[:, 0], pairs[:, 1]
     if array.null_count:
-        there = array.is_valid().to_numpy(zero_copy_only=False)
-        words, high = np.where(there, words, 0), np.where(there, high, 0)
+        is_valid = array.is_valid().to_numpy(zero_copy_only=False)
+        words, high = np.where(is_valid, words, 0), np.where(is_valid, high, 0)
     return words if np.array_equal(high, words >> 63) else None
 
 

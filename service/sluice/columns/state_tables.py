@@ -30,7 +30,7 @@ from sluice.columns.encoding import WordColumns
 from sluice.columns.interner import Interner
 from sluice.columns.intrusive_list import NIL
 from sluice.columns.kernel import kernel
-from sluice.columns.tables import Data, Format, Saved, SavedColumns, StateError, column, grown, load
+from sluice.columns.saved_columns import Data, Format, Saved, SavedColumns, StateError, column, grown, load
 
 #: the part of each key, given the bytes of the key
 PartOfKey = Callable[[bytes], int]
@@ -140,10 +140,10 @@ class Tables(ABC):
     #: the interned strings and lists to which words of the tables refer
     strings: Interner
 
-    def declare(self, known: Mapping[str, Table], needed: Collection[str]) -> None:
-        """Creates all `known` tables without rows, and puts the `needed` ones in use."""
-        self.declared = {name: table for name, table in known.items() if name in needed}
-        for name, table in known.items():
+    def declare(self, tables: Mapping[str, Table], needed: Collection[str] | None = None) -> None:
+        """Creates all `tables` without rows, and puts the `needed` ones in use; None: all."""
+        self.declared = {name: table for name, table in tables.items() if needed is None or name in needed}
+        for name, table in tables.items():
             setattr(self, name, table.rows(0))
 
     @property
@@ -165,11 +165,11 @@ class Tables(ABC):
         """Extends the tables of a row space to at least `count` rows. The new rows are unused ones."""
         for name, table in self.declared.items():
             if table.per == space:
-                known = getattr(self, name)
-                if len(known) < count:
-                    longer = grown(known, count)
+                rows = getattr(self, name)
+                if len(rows) < count:
+                    longer = grown(rows, count)
                     for field_name, value in table.fresh.items():
-                        longer[field_name][len(known) :] = value
+                        longer[field_name][len(rows) :] = value
                     setattr(self, name, longer)
 
     def compact(self, space: str, kept: np.ndarray, count: int) -> None:
@@ -186,8 +186,8 @@ class Tables(ABC):
             for field_name, referred in table.refers.items():
                 if referred == space:
                     rows = getattr(self, name)
-                    whole = rows[field_name] if field_name else rows
-                    whole[...] = self.renamed(whole, space, renamed)
+                    field_words = rows[field_name] if field_name else rows
+                    field_words[...] = self.renamed(field_words, space, renamed)
         for name in self.of(space):
             getattr(self, name)[len(kept) : count] = self.declared[name].rows(1)
 
@@ -274,8 +274,8 @@ class Tables(ABC):
             moved = getattr(source, name).take(kept, axis=0)
             for field_name, space in table.refers.items():
                 if space in maps:
-                    whole = moved[field_name] if field_name else moved
-                    whole[...] = self.renamed(whole, space, maps[space])
+                    field_words = moved[field_name] if field_name else moved
+                    field_words[...] = self.renamed(field_words, space, maps[space])
             if table.texts:
                 columns = np.array(table.texts)
                 moved[:, columns] = self.same_texts(moved[:, columns], source.strings)
@@ -327,9 +327,13 @@ def moved_to(chosen: np.ndarray, numbers: np.ndarray | int, count: int) -> np.nd
     return renamed
 
 
-def distinct(numbers: np.ndarray, known: int) -> np.ndarray:
-    """The codes of keys that were added to an interner with `known` keys. Raises StateError if one was there before."""
-    if len(numbers) and int(numbers.min()) < known:
+def added_keys(keys: Interner, source: Interner, codes: np.ndarray) -> np.ndarray:
+    """Adds to `keys` the keys that have these codes in `source`. Gives their new codes. Raises StateError if `keys` had
+    one of them before.
+    """
+    count_before = keys.count
+    numbers = keys.intern_arrow(source.take(codes))
+    if len(numbers) and int(numbers.min()) < count_before:
         msg = "two states that are merged hold the same key"
         raise StateError(msg)
     return numbers

@@ -237,7 +237,7 @@ def _write(file: Path, text: str) -> None:
 
 
 def _replayed(text: str, file: str, events: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """What the draft writes for the first records."""
+    """The results of the draft for the first records."""
     from sluice.draft.sample_table import first_results  # noqa: PLC0415
     from sluice.replayer.player import replay  # noqa: PLC0415 - it imports compiled kernels
 

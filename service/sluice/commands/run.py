@@ -115,8 +115,8 @@ def run(  # noqa: PLR0917 - click passes them by name
         loader = Loader(overrides, None if single else checkpoint, mask)
         watched = PipelineFolder(folder, loader) if folder else None
         files_found = watched.first() if watched else Found.of(load_all(files, loader))
-        for wanted in files_found.wanted.values():
-            print_summary(wanted.pipeline)
+        for found_file in files_found.wanted.values():
+            print_summary(found_file.pipeline)
         return files_found, watched.scan if watched else None
 
     if not all(os.access(file, os.R_OK) for file in files):

@@ -130,8 +130,8 @@ class Sources:
         module = self._module(definition.module)
         statements = module.statements_of(definition.name)
         if not statements:  # a name that the module imports, or makes in another way
-            known = module.imports.get(definition.name)
-            yield self._resolved(known) if known else Definition(definition.module, WHOLE)
+            imported = module.imports.get(definition.name)
+            yield self._resolved(imported) if imported else Definition(definition.module, WHOLE)
         for name in _names(statements):
             first, _, attribute = name.partition(".")
             if first in module.imports:

@@ -35,7 +35,7 @@ PROBLEMS = {"json": "no JSON objects", "csv": "rows of names"}
 
 @dataclass(frozen=True, slots=True)
 class Traits:
-    """What is known of a topic beside its records.
+    """Facts about a topic that its records do not show.
 
     compacted   whether Kafka compacts it
     quiet       whether a topic partition has no records
@@ -111,7 +111,7 @@ def _head(topic: str, roles: Roles, file: str, time: EventTime | None, *, compac
 
 
 def _choices(roles: Roles, time: EventTime | None, *, compacted: bool) -> Iterator[str]:
-    """What was chosen, and why."""
+    """Comment lines with the choices of the draft and their reasons."""
     names = " and ".join(attribute.name for attribute in roles.key)
     yield f"# key: {f'{names}, {_why(roles)}' if names else 'none, one window for all tuples'}"
     if roles.time is not None:

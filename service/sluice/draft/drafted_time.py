@@ -87,8 +87,8 @@ def unclear(roles: Roles, *, table: bool) -> str:
     times = list(seconds(time))
     if len(set(times)) == 1:
         return "it is always the same"
-    known = [(moment, at) for moment, (_, at) in zip(times, origins, strict=True) if at is not None and at > FIRST]
-    if any(moment > at + CLOCKS for moment, at in known):
+    dated = [(moment, at) for moment, (_, at) in zip(times, origins, strict=True) if at is not None and at > FIRST]
+    if any(moment > at + CLOCKS for moment, at in dated):
         return "it is later than the timestamp of the record"
     return "" if _lag(disorder_of(times, origins)) else "the records are hours out of order"
 

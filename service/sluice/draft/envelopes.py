@@ -20,7 +20,7 @@ DEBEZIUM, CONNECT, UPSERT = "debezium", "connect", "upsert"
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
-    """What surrounds the rows.
+    """The envelope of the rows.
 
     word    DEBEZIUM, CONNECT, UPSERT, or empty: the value of a record is the row
     schema  whether the values have a schema beside the payload

@@ -244,14 +244,14 @@ def _spelled(attribute: Attribute) -> Attribute:
 
 def _without_empty(attribute: Attribute) -> Attribute | None:
     """The attribute whose empty texts count as null, with `coerce`; None if none is empty, or the others are texts."""
-    there = [value != "" for value in attribute.values]
-    if all(there) or not any(there):
+    nonempty = [value != "" for value in attribute.values]
+    if all(nonempty) or not any(nonempty):
         return None
-    values = list(compress(attribute.values, there))
+    values = list(compress(attribute.values, nonempty))
     form = form_of(attribute.meaning, values)
     if form is None or form.is_text or form.base64:
         return None
-    rows = list(compress(attribute.rows, there))
+    rows = list(compress(attribute.rows, nonempty))
     return replace(attribute, form=replace(form, coerce=True), values=values, rows=rows)
 
 

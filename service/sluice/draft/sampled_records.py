@@ -67,7 +67,7 @@ class Sampled(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """What the sampled records of a topic have in common.
+    """The common traits of the sampled records of a topic.
 
     format       the format of the records, as a pipeline file names it
     attributes   all attributes found, also those that no stream can have

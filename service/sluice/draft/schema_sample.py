@@ -141,9 +141,9 @@ def file_sample(
     return _avro_sample(values, [parse_avro(str(options.avro_schema))], coding, properties, "")
 
 
-def options_of(given: Mapping[str, str], form: str, finder: Finder) -> FormatOptions:
+def options_of(keys: Mapping[str, str], form: str, finder: Finder) -> FormatOptions:
     """The settings of the format for the keys that the user has given. `finder` reports what is wrong with them."""
-    return FORMATS[form].options({key: given.get(key) for key in (PROTO, DESCRIPTOR, MESSAGE, AVRO_SCHEMA)}, finder)
+    return FORMATS[form].options({key: keys.get(key) for key in (PROTO, DESCRIPTOR, MESSAGE, AVRO_SCHEMA)}, finder)
 
 
 def _number(value: bytes) -> int:

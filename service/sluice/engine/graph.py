@@ -19,8 +19,8 @@ import pyarrow as pa
 from sluice.api import call_limit
 from sluice.columns.arrow_types import arrow_schema
 from sluice.columns.key_bytes import chosen_of_key, key_bytes
+from sluice.columns.saved_columns import Data, Format, Saved, SavedColumns, StateError, column, load
 from sluice.columns.state_tables import PartOfKey
-from sluice.columns.tables import Data, Format, Saved, SavedColumns, StateError, column, load
 from sluice.engine.contents.window_inspection import InspectedWindow
 from sluice.engine.library.handler_operator import HandlerOperator
 from sluice.engine.operators.aggregate.event_time_state import EventState
@@ -243,7 +243,7 @@ class Graph:
         return min([MAX_TIME, *of_operators, *of_streams])
 
     def inspect(self, state: GraphState, key: str | None) -> list[InspectedWindow]:
-        """What the windows of `key` and the windows without keys hold, operator by operator."""
+        """The contents of the windows of `key` and of the windows without keys, operator by operator."""
         pairs = zip(self.operators, state.operators, strict=True)
         return [window for operator, operator_state in pairs for window in operator.inspect(operator_state, key)]
 
@@ -365,10 +365,10 @@ class Graph:
             buffered = mark_alignment.load(part, arrow_schema(self._schemas[name]))
             state.buffered |= {} if buffered is None else {name: buffered}
         streams = list(self._watermarks)
-        for stream, watermark, steps, known in np.reshape(columns["progress"], (-1, 4)).tolist():
-            records = self._watermarks[streams[stream]].records(sources[:known])
+        for stream, watermark, steps, number_of_sources in np.reshape(columns["progress"], (-1, 4)).tolist():
+            records = self._watermarks[streams[stream]].records(sources[:number_of_sources])
             state.progress[streams[stream]] = Progress(watermark, records, steps)
-            sources = sources[known:]
+            sources = sources[number_of_sources:]
         for stream, source in zip(columns["stream"], columns["source"], strict=True):
             state.finals.setdefault(names[stream], set()).add(source)
         if all_checked():
@@ -399,8 +399,8 @@ class Graph:
                 [states[number] for states in split_states],
                 {name: set(finals) for name, finals in state.finals.items()},
                 state.origin, state.now,
-                {name: Progress(known.watermark, known.sources.copy(), known.steps)
-                 for name, known in state.progress.items()},
+                {name: Progress(progress.watermark, progress.sources.copy(), progress.steps)
+                 for name, progress in state.progress.items()},
                 {name: items[number] for name, items in buffered.items()},
             )
             for number in range(parts)

@@ -17,7 +17,7 @@ from collections.abc import Set as AbstractSet
 import numpy as np
 import pyarrow as pa
 
-from sluice.columns.tables import Data, Saved
+from sluice.columns.saved_columns import Data, Saved
 from sluice.engine.graph import AnyOperator, Graph, GraphState
 from sluice.engine.operators.aggregate.aggregate_operator import AggregateOperator
 from sluice.engine.operators.aggregate.aggregate_state import AggregateState

@@ -10,10 +10,13 @@ import numpy as np
 import pyarrow as pa
 
 from sluice.columns.arrow_types import array_of, arrow_schema
+from sluice.columns.interner import Interner
 from sluice.engine.graph import Graph
 from sluice.engine.operators.window_operators import SAMPLES
+from sluice.engine.stream import emit
 from sluice.engine.stream.clock import Clock
 from sluice.engine.stream.items import FINAL, TUPLE, Items
+from sluice.engine.windows.processing_time.window_records import FIRING
 from sluice.model.expressions import AggregateCall, Attribute, Call, Expression, walk
 from sluice.model.spec import (  # fmt: skip
     STORES_NOTHING,
@@ -65,7 +68,6 @@ SIDE = Side("in", WINDOW, (KEY,), (KEY,), outer=True, default=("", 0, (), 0.0, (
 TIMED_SIDE = replace(SIDE, window=STORES_NOTHING, partition_by=())
 JOINS: tuple[JoinWindow, ...] = (Interval(), AsOf())
 PAIRS = tuple((name, Attribute(name, kind, "left")) for name, kind in SCHEMA)
-BARRIER_PORTS = (Port("in", "left", (KEY,)), Port("other", "right", (KEY,)))
 OPERATORS: tuple[Operator, ...] = (
     *(Aggregate(name, "in", window, (Output("out", OUTPUTS),), (KEY,)) for name, window in STORED),
     Aggregate("few", "in", FEW, (Output("out", OUTPUTS[:3]),), (KEY,)),
@@ -134,6 +136,16 @@ def feed(operator: Operator, streams: Mapping[str, Stream]) -> None:
     state = graph.initial()
     graph.feed(state, inputs, Clock(0, 1))
     graph.load(graph.save(state))
+
+
+def results() -> None:
+    """Compiles the kernels that name the keys of results and order those of one instant. The two tuples of `feed` may
+    cause no results.
+    """
+    keys = Interner()
+    firings = np.zeros(2, FIRING)
+    firings["partition"] = keys.intern_arrow(pa.array(["b", "a"]))
+    emit.plan(firings, np.arange(2), keys)
 
 
 def sample(schema: Schema) -> pa.RecordBatch:

@@ -15,7 +15,7 @@ from sluice.checkpoint.checkpoint_folder import store_of
 from sluice.checkpoint.checkpoint_identity import CheckpointError, folder_of
 from sluice.checkpoint.checkpoint_store import CheckpointStore
 from sluice.checkpoint.offset_log import batches, offsets_read
-from sluice.columns.tables import StateError
+from sluice.columns.saved_columns import StateError
 from sluice.model.changes.operator_changes import Changes
 from sluice.model.spec import Pipeline
 from sluice.state.bucket import Bucket
@@ -61,8 +61,12 @@ def _topic_partitions(pipeline: Pipeline, store: CheckpointStore) -> dict[str, i
 
     All of them are needed, in this order: a saved state refers to a stream by its number among them (`Plan.of`).
     """
-    known = Counter(topic for topic, _ in offsets_read(store))
-    return {stream.name: known[stream.topic] or 1 for stream in pipeline.streams.values() if stream.topic is not None}
+    topic_partitions = Counter(topic for topic, _ in offsets_read(store))
+    return {
+        stream.name: topic_partitions[stream.topic] or 1
+        for stream in pipeline.streams.values()
+        if stream.topic is not None
+    }
 
 
 def read_changes(pipeline: Pipeline) -> Changes:

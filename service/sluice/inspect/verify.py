@@ -22,7 +22,7 @@ from sluice.checkpoint.checkpoint_folder import store_of
 from sluice.checkpoint.checkpoint_identity import CheckpointError
 from sluice.checkpoint.checkpoint_store import CheckpointStore
 from sluice.checkpoint.offset_log import PLANNED, batches_in, before_all, known, last_planned
-from sluice.columns.tables import StateError
+from sluice.columns.saved_columns import StateError
 from sluice.kafka import ledger, topics
 from sluice.kafka.batch_report import Planned
 from sluice.kafka.batch_writer import within
@@ -253,8 +253,8 @@ class BatchReplay:
 
     def _records(self, plan: Plan, arrived: Arrived, at: int) -> Iterator[Records]:
         rows = [row for number, packed in sorted(arrived.items()) for row in self._outputs_of(plan, number, packed)]
-        gathered = BatchResult(plan, rows, at=at)
-        return within(dict(plan.limits), gathered.records(), gathered.too_large)
+        result = BatchResult(plan, rows, at=at)
+        return within(dict(plan.limits), result.records(), result.too_large)
 
     def _outputs_of(self, plan: Plan, number: int, arrived: list[Packed]) -> Iterator[Packed]:
         """The packed outputs of a bucket for a batch, computed as the service computes them."""

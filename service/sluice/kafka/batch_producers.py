@@ -262,7 +262,7 @@ class AtLeastOnce(BatchProducer):
         self._offset = offset
 
     def _enqueue(self, records: Records, start: int, stop: int) -> int:
-        """One after the other: the client reports a failure only of a record that it got as a Python object."""
+        """Enqueues records one by one: the client reports failures only of records that it got as Python objects."""
         for number, row in enumerate(records.rows(start, stop), start):
             try:
                 self.client.produce(records.topic, *row)

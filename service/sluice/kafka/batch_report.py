@@ -60,7 +60,7 @@ def flat(offsets: Mapping[str, Mapping[str, int]]) -> Offsets:
 
 @dataclass(slots=True)
 class Report:
-    """What a batch did: counts of records, and the sizes and times of the operators after the batch.
+    """The report of a batch: counts of records, and the sizes and times of the operators after the batch.
 
     Each task of the batch makes a report; `add` combines them. Times are in nanoseconds since 1970.
 
@@ -113,8 +113,8 @@ class Report:
             self.watermarks[stream] = min(watermark, self.watermarks.get(stream, watermark))
         self.slowest = other.slowest | self.slowest  # all buckets have the times of all topic partitions
         for stream, marks in other.waiting.items():
-            known = self.waiting.setdefault(stream, {})
-            known.update({partition: max(count, known.get(partition, 0)) for partition, count in marks.items()})
+            counts = self.waiting.setdefault(stream, {})
+            counts.update({partition: max(count, counts.get(partition, 0)) for partition, count in marks.items()})
         self.clock = _least(self.clock, other.clock)
         self.due = _least(self.due, other.due)
         self.final |= other.final

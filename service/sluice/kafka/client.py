@@ -136,11 +136,11 @@ def client_properties(kafka: Mapping[str, str], role: Role) -> dict[str, object]
     return {"logger": CLIENT} | DEFAULTS | _socket_timeout(chosen) | chosen
 
 
-def _socket_timeout(given: Mapping[str, str]) -> dict[str, object]:
+def _socket_timeout(properties: Mapping[str, str]) -> dict[str, object]:
     """A time-out of requests that the client accepts beside these properties, if the default is none."""
     default = int(str(DEFAULTS["socket.timeout.ms"]))
-    longest = int(given.get("transaction.timeout.ms", default))
-    shortest = int(given.get("fetch.wait.max.ms", 0)) + 1000
+    longest = int(properties.get("transaction.timeout.ms", default))
+    shortest = int(properties.get("fetch.wait.max.ms", 0)) + 1000
     return {"socket.timeout.ms": max(min(default, longest), shortest)}
 
 

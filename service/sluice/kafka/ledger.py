@@ -188,20 +188,20 @@ def take_over(kafka: Mapping[str, str], query: str, query_id: str, start: str, b
     return send_request(kafka, "producer", "take over the ledger", write, properties, seconds=3 * SECONDS)
 
 
-def owner(kafka: Mapping[str, str], query: str) -> tuple[str, str]:
+def owner(kafka: Mapping[str, str], query: str, isolation: str = "read_committed") -> tuple[str, str]:
     """The ids of the checkpoint and of the start that `take_over` has noted last; empty if it never has.
 
-    Waits until it is known whether a transaction that ends has noted another one.
+    Waits until it is known whether a transaction that ends has noted another one; not with the isolation OPEN.
     """
-    query_id, _, start, _ = _words(_group_offset(kafka, query, "read_committed"))
+    query_id, _, start, _ = _words(_group_offset(kafka, query, isolation))
     return (query_id, start) if start else ("", "")
 
 
-def noted_buckets(kafka: Mapping[str, str], query: str) -> int:
+def noted_buckets(kafka: Mapping[str, str], query: str, isolation: str = "read_committed") -> int:
     """The most buckets that may have written parts since the last closed batch; 0 if no start has noted it. Waits as
     `owner` does.
     """
-    return int(_words(_group_offset(kafka, query, "read_committed"))[3] or 0)
+    return int(_words(_group_offset(kafka, query, isolation))[3] or 0)
 
 
 def is_closed(kafka: Mapping[str, str], query: str, query_id: str, batch: int) -> bool:
@@ -229,7 +229,7 @@ def fenced_parts(kafka: Mapping[str, str], query: str, buckets: int) -> list[Led
 
 def part_positions(kafka: Mapping[str, str], query: str, buckets: int) -> list[LedgerPosition | None]:
     """The positions of the parts of this many buckets, or of all that an earlier start had, without fencing them."""
-    most = max(buckets, noted_buckets(kafka, query))
+    most = max(buckets, noted_buckets(kafka, query, OPEN))
     return [part_position(kafka, part_of(query, bucket)) for bucket in range(most)]
 
 
@@ -269,27 +269,36 @@ def reset(
     planned     the input of batch `committed`, None if the checkpoint does not have it any more
     """
     offset = _offset(0, "") if committed is None else offset_after(committed, query_id, planned)
-    known = {} if committed is None or planned is None else {committed: planned}
-    plans = plan_records(query, query_id, known)
+    planned_batches = {} if committed is None or planned is None else {committed: planned}
+    plans = plan_records(query, query_id, planned_batches)
     _overwrite(kafka, query, _reset_entry(query, query_id, committed, planned), plans, offset)
 
 
 def reset_parts(kafka: Mapping[str, str], query: str, buckets: int) -> None:
-    """Removes the positions of the parts of all buckets, also of those that an earlier start had. Before `reset`."""
+    """Removes the positions of the parts of all buckets, also of those that an earlier start had. Before `reset`, which
+    fences as this does.
+    """
+    end_open_transaction(kafka, query)
     for part in (part_of(query, bucket) for bucket in range(max(buckets, noted_buckets(kafka, query)))):
         if part_position(kafka, part) is not None:
             _overwrite(kafka, part, None, [], _offset(0, ""))
 
 
-def first_part(kafka: Mapping[str, str], query: str) -> Entry | None:
-    """The entry of a part of batch 0 that a bucket has written, if no batch was ever closed; None if there is none."""
-    if not owner(kafka, query)[1]:
+def first_part(kafka: Mapping[str, str], query: str, *, fenced: bool) -> Entry | None:
+    """The entry of a part of batch 0 that a bucket has written, if no batch was ever closed; None if there is none.
+
+    Without `fenced`, a writer that was killed may have an open transaction, which brokers abort after a minute, and
+    after 15 if its batch is large: this does not wait for it, and an entry behind its records is not found.
+    """
+    if not owner(kafka, query, "read_committed" if fenced else OPEN)[1]:
         return None
-    return next((entry for entry in _last_parts(kafka, query) if entry.batch == 0), None)
+    return next((entry for entry in _last_parts(kafka, query, wait=fenced) if entry.batch == 0), None)
 
 
-def _last_parts(kafka: Mapping[str, str], query: str) -> list[Entry]:
-    """The topic's entry about the last part of each bucket, also of buckets that only an earlier start had."""
+def _last_parts(kafka: Mapping[str, str], query: str, *, wait: bool = True) -> list[Entry]:
+    """The topic's entry about the last part of each bucket, also of buckets that only an earlier start had. With
+    `wait`, waits for open transactions that hide entries.
+    """
     entries: dict[bytes, Entry] = {}
     before = part_of(query, 0)[:-1].encode()
 
@@ -298,7 +307,7 @@ def _last_parts(kafka: Mapping[str, str], query: str) -> list[Entry]:
         if key.startswith(before) and key.removeprefix(before).isdigit() and message.value():
             entries[key] = Entry.from_json(message.value())
 
-    _read_entries(kafka, keep, lambda: False)
+    _read_entries(kafka, keep, lambda: not wait)
     return list(entries.values())
 
 

@@ -82,11 +82,11 @@ def beginnings(requests: Requests[AdminClient], topic_partitions: Iterable[tuple
 def _offsets(
     requests: Requests[AdminClient], topic_partitions: Iterable[tuple[str, int]], spec: OffsetSpec, action: str
 ) -> Offsets:
-    wanted = {TopicPartition(*place): spec for place in topic_partitions}
+    specs = {TopicPartition(*place): spec for place in topic_partitions}
 
     def list_offsets(client: AdminClient) -> Offsets:
         committed = IsolationLevel.READ_COMMITTED
-        answers = client.list_offsets(wanted, isolation_level=committed, request_timeout=REQUEST)
+        answers = client.list_offsets(specs, isolation_level=committed, request_timeout=REQUEST)
         return {(p.topic, p.partition): _offset(answer.result().offset) for p, answer in answers.items()}
 
     return requests.send(action, list_offsets)

@@ -14,14 +14,14 @@ from sluice.kafka.kafka_errors import HungError
 from sluice.kafka.range_reader import END, READER_PROPERTIES, Offsets
 from sluice.kafka.requests import REQUEST, bounded, discard
 
-#: How a broker answers: with the first record, or after a second. The client holds few records, and requests no further
-#: ones until they are taken.
+#: How a broker answers: with the first record, or after five seconds. The client holds few records, and requests no
+#: further ones until they are taken.
 WAITING = {
-    "fetch.min.bytes": 1, "fetch.wait.max.ms": 1000, "fetch.message.max.bytes": 16 << 10,
+    "fetch.min.bytes": 1, "fetch.wait.max.ms": 5000, "fetch.message.max.bytes": 16 << 10,
     "queued.max.messages.kbytes": 16, "fetch.queue.backoff.ms": 1000,
 }  # fmt: skip
 #: seconds of one poll: the longest time after which `end` ends a wait
-POLL_S = 0.5
+POLL_S = 1.0
 
 
 class RecordWait:

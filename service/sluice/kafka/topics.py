@@ -173,10 +173,10 @@ def _names(streams: Iterable[Stream]) -> list[str]:
 
 def _describe(requests: AdminRequests, names: Iterable[str]) -> dict[str, TopicDescription]:
     """The broker's descriptions of the named topics that exist."""
-    wanted = TopicCollection(list(dict.fromkeys(names)))
+    topics = TopicCollection(list(dict.fromkeys(names)))
 
     def describe(client: AdminClient) -> dict[str, TopicDescription | None]:
-        futures = client.describe_topics(wanted, include_authorized_operations=True, request_timeout=REQUEST)
+        futures = client.describe_topics(topics, include_authorized_operations=True, request_timeout=REQUEST)
         return {name: _answer(f"describe topic {name}", future) for name, future in futures.items()}
 
     described = requests.send("describe topics", describe)

@@ -75,14 +75,14 @@ def _needed(stream: Stream) -> dict[str, str]:
 
 def _ran(pipeline: Pipeline, events: Sequence[Event], view: Mapping[str, Any]) -> dict[str, Any]:
     zoom = _zoom(view)
-    whole = _story(pipeline, events)
-    story = zoomed(whole, zoom)
-    ends = [0, len(whole.steps) - 1] if whole.steps else []
+    full_story = _story(pipeline, events)
+    story = zoomed(full_story, zoom)
+    ends = [0, len(full_story.steps) - 1] if full_story.steps else []
     return {
         "svg": drawing(story, width=float(view.get("width") or WIDTH)),
         "steps": [_step(story, number) for number in range(len(story.steps))],
-        "keys": keys(whole), "range": [labels.at_step(whole, number) for number in ends],
-        "shown": _decoded(whole, events),
+        "keys": keys(full_story), "range": [labels.at_step(full_story, number) for number in ends],
+        "shown": _decoded(full_story, events),
     }  # fmt: skip
 
 
@@ -107,7 +107,7 @@ def _decoded(story: Story, events: Sequence[Event]) -> dict[str, Any]:
 
 
 def _zoom(view: Mapping[str, Any]) -> Zoom:
-    """Raises LabError if a time cannot be read."""
+    """The part of the story that a request shows. Raises LabError if a time cannot be read."""
     return Zoom(view.get("key") or None, _time(view, "from"), _time(view, "to"))
 
 

@@ -70,8 +70,8 @@ def _order(example: Path, folder: Path) -> tuple[bool, bool, bool, str]:
 
 
 def _preset(name: str, file: Path, events: Path | None) -> Preset:
-    known = parsed(_text(events)) if events is not None and events.exists() else []
-    return Preset(name, str(file), _text(file), tuple(known))
+    preset_events = parsed(_text(events)) if events is not None and events.exists() else []
+    return Preset(name, str(file), _text(file), tuple(preset_events))
 
 
 def _text(path: Path) -> str:
@@ -118,10 +118,10 @@ def application(presets: Mapping[str, Preset]) -> Starlette:
         return JSONResponse(shown, headers=HEADERS)
 
     async def story(request: Request) -> Response:
-        return await _answered(request, lambda given: JSONResponse(_timed(given, presets), headers=HEADERS))
+        return await _answered(request, lambda body: JSONResponse(_timed(body, presets), headers=HEADERS))
 
     async def test(request: Request) -> Response:
-        return await _answered(request, lambda given: _exported(*_arguments(given, presets)))
+        return await _answered(request, lambda body: _exported(*_arguments(body, presets)))
 
     routes = [
         Route("/api/presets", presets_of),
@@ -181,10 +181,10 @@ async def _answered(request: Request, give: Callable[[Mapping[str, Any]], Respon
         return PlainTextResponse(str(error), 422, headers=HEADERS)
 
 
-def _sound(given: object) -> bool:
-    if not isinstance(given, dict) or not isinstance(given.get("text"), str):
+def _sound(body: object) -> bool:
+    if not isinstance(body, dict) or not isinstance(body.get("text"), str):
         return False
-    events, view = given.get("events"), given.get("view", {})
+    events, view = body.get("events"), body.get("view", {})
     return isinstance(events, list) and all(isinstance(event, dict) for event in events) and _is_view(view)
 
 
@@ -196,10 +196,10 @@ def _is_view(view: object) -> bool:
     return isinstance(width, int | float) and MIN_WIDTH <= width <= MAX_WIDTH
 
 
-def _arguments(given: Mapping[str, Any], presets: Mapping[str, Preset]) -> tuple[str, list[dict[str, Any]], str]:
+def _arguments(body: Mapping[str, Any], presets: Mapping[str, Preset]) -> tuple[str, list[dict[str, Any]], str]:
     """The pipeline, the events, and the path of the preset from which the pipeline was made."""
-    preset = presets.get(str(given.get("preset")))
-    return given["text"], given["events"], preset.path if preset is not None else "pipeline.yaml"
+    preset = presets.get(str(body.get("preset")))
+    return body["text"], body["events"], preset.path if preset is not None else "pipeline.yaml"
 
 
 def _exported(text: str, events: list[dict[str, Any]], file: str) -> Response:
@@ -209,7 +209,7 @@ def _exported(text: str, events: list[dict[str, Any]], file: str) -> Response:
         return PlainTextResponse(str(error).replace(file, Path(file).name), 422, headers=HEADERS)
 
 
-def _timed(given: Mapping[str, Any], presets: Mapping[str, Preset]) -> dict[str, Any]:
+def _timed(body: Mapping[str, Any], presets: Mapping[str, Preset]) -> dict[str, Any]:
     start = time.perf_counter()
-    answered = answer(*_arguments(given, presets), given.get("view"))
+    answered = answer(*_arguments(body, presets), body.get("view"))
     return answered | {"milliseconds": round((time.perf_counter() - start) * 1000, 1)}

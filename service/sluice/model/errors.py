@@ -126,7 +126,7 @@ def spell(path: Path) -> str:
     return text.removeprefix(".")
 
 
-def nearest(word: str, known: Iterable[str], least: float = 0.6) -> str | None:
+def nearest(word: str, candidates: Iterable[str], least: float = 0.6) -> str | None:
     """The known word most similar to `word`, in letters of any case; None if none is similar.
 
     `least` is the least similarity, the share of common letters: 1 for equal words.
@@ -134,16 +134,16 @@ def nearest(word: str, known: Iterable[str], least: float = 0.6) -> str | None:
     if len(word) > MAX_LETTERS:
         return None
     words: dict[str, str] = {}
-    for candidate in islice(known, MAX_KNOWN):
+    for candidate in islice(candidates, MAX_KNOWN):
         words.setdefault(candidate.lower(), candidate)
     lower = word.lower()
     same = [lower] if lower in words else difflib.get_close_matches(lower, words, n=1, cutoff=least)
     return words[same[0]] if same else None
 
 
-def did_you_mean(word: str, known: Iterable[str]) -> str:
+def did_you_mean(word: str, words: Iterable[str]) -> str:
     """The end of a message about an unknown word: the nearest known one; empty if none is similar."""
-    near = nearest(word, known)
+    near = nearest(word, words)
     return f" (did you mean {near}?)" if near else ""
 
 

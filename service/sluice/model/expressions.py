@@ -73,7 +73,7 @@ def walk(expression: Expression) -> Iterator[Expression]:
 
 def previous_calls(expressions: Iterable[Expression]) -> tuple[Call, ...]:
     """The distinct calls of `previous` in these expressions, in their order."""
-    parts = (part for whole in expressions for part in walk(whole))
+    parts = (part for expression in expressions for part in walk(expression))
     return tuple(dict.fromkeys(part for part in parts if isinstance(part, Call) and part.function == PREVIOUS))
 
 

@@ -91,10 +91,6 @@ class Function:
     #: whether each parameter takes null; else only those whose type has a `?`
     nulls: bool = True
 
-    def calls(self) -> tuple[str, ...]:
-        """The possible calls of the function, for messages: `Sum(int64)`, `Sum(float64)`."""
-        return tuple(f"{self.name}({', '.join(s.parameters)})" for s in self.signatures)
-
 
 def row(
     name: str, meaning: str, *signatures: str, cuts: bool = False,
@@ -599,8 +595,8 @@ CONSTANTS: Mapping[str, Constant] = {
 #: (A15)
 VARIABLES: Mapping[str, Callable[[Type], bool]] = {
     "any": lambda _: True,
-    "scalar": lambda given: given.comparable,
-    "key": lambda given: given.names_entries,
+    "scalar": lambda type_: type_.comparable,
+    "key": lambda type_: type_.names_entries,
     **{word: fits for module in FURTHER for word, (_, fits) in module.VARIABLES.items()},
 }
 #: words that stand for a type -> the word in messages, if it is another one
@@ -669,8 +665,8 @@ def fit(signature: Signature, types: Sequence[Type], values: Sequence[int | None
     words = [parameter.removesuffix(" literal") for parameter in signature.parameters]
     bound: dict[str, Type] = {}
     for word, type_ in zip(words, types, strict=True):
-        wanted = bind(word, type_, bound)
-        if wanted is None or common(wanted, type_) != wanted:
+        bound_type = bind(word, type_, bound)
+        if bound_type is None or common(bound_type, type_) != bound_type:
             return None
     arguments = tuple(type_ if word in MIXED else named(word, bound) for word, type_ in zip(words, types, strict=True))
     if any(type_.element is not None and argument != type_ for argument, type_ in zip(arguments, types, strict=True)):
@@ -690,23 +686,23 @@ def _by_rule(
     return RULES[signature.rule](varying, digits)
 
 
-def bind(word: str, given: Type, bound: dict[str, Type]) -> Type | None:
-    """The type of the parameter `word` for an argument of type `given`; None if it does not fit.
+def bind(word: str, argument: Type, bound: dict[str, Type]) -> Type | None:
+    """The type of the parameter `word` for an argument of type `argument`; None if it does not fit.
 
     If `word` stands for a type, the type is stored in `bound`.
     """
     if word.startswith("list<"):
-        element = bind(word[5:-1], given.element, bound) if given.element else None
+        element = bind(word[5:-1], argument.element, bound) if argument.element else None
         return list_of(element) if element else None
     if word.startswith("map<"):
-        inner = given.parts if isinstance(given, MapType) else ()
+        inner = argument.parts if isinstance(argument, MapType) else ()
         parts = [bind(part, type_, bound) for part, type_ in zip(top_level(word[4:-1]), inner, strict=False)]
         return map_of(*filter(None, parts)) if parts and all(parts) else None
     if word not in VARIABLES:
         return named(word, bound)
-    if not VARIABLES[word](given):
+    if not VARIABLES[word](argument):
         return None
-    joined = common(bound.get(word, given), given)
+    joined = common(bound.get(word, argument), argument)
     if joined:
         bound[word] = joined
     return joined

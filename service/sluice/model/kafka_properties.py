@@ -142,58 +142,58 @@ def _name(name: str) -> Iterator[Fault]:
         yield Fault(name, "a property of librdkafka that the service hands on", name, nearest(name, KNOWN))
 
 
-def _values(given: Mapping[str, str]) -> Iterator[Fault]:
-    for name in sorted(NUMBERS & given.keys()):
-        if not given[name].lstrip("-").isdecimal():
-            yield Fault(name, "an integer", given[name])
+def _values(properties: Mapping[str, str]) -> Iterator[Fault]:
+    for name in sorted(NUMBERS & properties.keys()):
+        if not properties[name].lstrip("-").isdecimal():
+            yield Fault(name, "an integer", properties[name])
     for name, words in (
         ("security.protocol", PROTOCOLS),
         ("sasl.mechanism", MECHANISMS),
         ("ssl.endpoint.identification.algorithm", ALGORITHMS),
         ("metadata.recovery.strategy", RECOVERIES),
     ):
-        if name in given and given[name].upper() not in map(str.upper, words):
-            yield Fault(name, one_of(words), given[name], nearest(given[name], words))
+        if name in properties and properties[name].upper() not in map(str.upper, words):
+            yield Fault(name, one_of(words), properties[name], nearest(properties[name], words))
 
 
-def _protocol(given: Mapping[str, str]) -> str:
-    return given.get("security.protocol", "PLAINTEXT").upper()
+def _protocol(properties: Mapping[str, str]) -> str:
+    return properties.get("security.protocol", "PLAINTEXT").upper()
 
 
-def _login(given: Mapping[str, str]) -> Iterator[Fault]:
-    protocol = _protocol(given)
+def _login(properties: Mapping[str, str]) -> Iterator[Fault]:
+    protocol = _protocol(properties)
     if "SASL" in protocol:
         for name in LOGIN:
-            if not given.get(name):
+            if not properties.get(name):
                 yield Fault(name, f"a value, since security.protocol is {protocol}")
-    elif any(name in given for name in LOGIN) and protocol in PROTOCOLS:
-        yield _unused("sasl", "SASL_PLAINTEXT or SASL_SSL", given)
+    elif any(name in properties for name in LOGIN) and protocol in PROTOCOLS:
+        yield _unused("sasl", "SASL_PLAINTEXT or SASL_SSL", properties)
 
 
-def _certificates(given: Mapping[str, str]) -> Iterator[Fault]:
-    used = {kind for kind in LABELS if any(f"{kind}.{form}" in given for form in FORMS)}
-    if used and "SSL" not in _protocol(given) and _protocol(given) in PROTOCOLS:
-        yield _unused("ssl", "SSL or SASL_SSL", given)
+def _certificates(properties: Mapping[str, str]) -> Iterator[Fault]:
+    used = {kind for kind in LABELS if any(f"{kind}.{form}" in properties for form in FORMS)}
+    if used and "SSL" not in _protocol(properties) and _protocol(properties) in PROTOCOLS:
+        yield _unused("ssl", "SSL or SASL_SSL", properties)
     for kind in sorted(used):
-        if all(f"{kind}.{form}" in given for form in FORMS):
+        if all(f"{kind}.{form}" in properties for form in FORMS):
             yield Fault(f"{kind}.pem", f"either {kind}.location or {kind}.pem", "both")
         else:
-            yield from _pem_faults(given, kind)
+            yield from _pem_faults(properties, kind)
     for kind, other in ((CERTIFICATE, KEY), (KEY, CERTIFICATE)):
         if kind in used and other not in used:
             yield Fault(f"{other}.location", f"a PEM file, since {kind} is given")
 
 
-def _unused(family: str, protocols: str, given: Mapping[str, str]) -> Fault:
-    name = min(name for name in given if name.startswith(f"{family}."))
-    return Fault("security.protocol", f"{protocols}, since {name} is given", given.get("security.protocol"))
+def _unused(family: str, protocols: str, properties: Mapping[str, str]) -> Fault:
+    name = min(name for name in properties if name.startswith(f"{family}."))
+    return Fault("security.protocol", f"{protocols}, since {name} is given", properties.get("security.protocol"))
 
 
-def _pem_faults(given: Mapping[str, str], kind: str) -> Iterator[Fault]:
-    name = next(f"{kind}.{form}" for form in FORMS if f"{kind}.{form}" in given)
-    shown = given[name] if name.endswith(".location") else "something else"
+def _pem_faults(properties: Mapping[str, str], kind: str) -> Iterator[Fault]:
+    name = next(f"{kind}.{form}" for form in FORMS if f"{kind}.{form}" in properties)
+    shown = properties[name] if name.endswith(".location") else "something else"
     try:
-        text = pem(given, kind) or ""
+        text = pem(properties, kind) or ""
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "no text"
         yield Fault(name, "a PEM file that can be read", f"{shown} ({why})")
@@ -208,7 +208,7 @@ def _pem_faults(given: Mapping[str, str], kind: str) -> Iterator[Fault]:
         if _encrypted_anew(text):
             expected = "a key without a password, or as `openssl pkcs8 -topk8 -v1 PBE-SHA1-3DES` makes it, for Java"
             yield Fault(name, expected, shown)
-        if not given.get("ssl.key.password"):
+        if not properties.get("ssl.key.password"):
             yield Fault("ssl.key.password", "the password of the key, which is encrypted")
 
 

@@ -42,10 +42,10 @@ class Masks:
 
     def add(self, value: str, shown: str) -> None:
         """Registers the value, its parts, and their escaped forms. If a text is registered twice, the first counts."""
-        known = len(self._shown)
+        count_before = len(self._shown)
         for text in filter(str.strip, spellings(value)):
             self._shown.setdefault(text, shown)
-        if len(self._shown) > known:
+        if len(self._shown) > count_before:
             longest_first = sorted(self._shown, key=len, reverse=True)  # a text may contain another
             self._pattern = re.compile("|".join(map(_pattern, longest_first)))
 

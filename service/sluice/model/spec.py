@@ -54,7 +54,7 @@ class Output:
 
 
 class Timed:
-    """What an operator does with event time. The defaults are those of an operator that compares no times."""
+    """How an operator treats event time. The defaults are those of an operator that compares no times."""
 
     __slots__ = ()
 

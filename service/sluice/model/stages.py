@@ -61,9 +61,9 @@ def _by_key(pipeline: Pipeline, parts: list[list[Operator]]) -> list[list[Operat
 
     A stage costs a query of Spark, and each stage reads the input. It pays only if there are several buckets.
     """
-    whole = _in_order(pipeline, parts)
+    all_parts = _in_order(pipeline, parts)
     if pipeline.settings.buckets == 1 or not any(_conflicts(pipeline, parts)):
-        return [whole] if whole else []
+        return [all_parts] if all_parts else []
     stages: list[list[list[Operator]]] = []
     together: list[list[Operator]] = []
     for part in parts:
@@ -108,8 +108,8 @@ def _positions(pipeline: Pipeline) -> dict[str, int]:
 
 def _reporting(stage: Pipeline, before: list[Pipeline]) -> Pipeline:
     """The stage, which does not report records again that a stage before it reports."""
-    known = {stream.name for other in before for stream in other.inputs}
-    twice = {s.name: replace(s, reported=False) for s in stage.inputs if s.name in known}
+    read_before = {stream.name for other in before for stream in other.inputs}
+    twice = {s.name: replace(s, reported=False) for s in stage.inputs if s.name in read_before}
     return replace(stage, streams={**stage.streams, **twice}) if twice else stage
 
 

@@ -87,7 +87,7 @@ class ProgressLog:
         self._catching_up = False
 
     def batch_ended(self, batch: int, records: int, seconds: float, behind: int) -> None:
-        """A batch of so many records has ended after so many seconds; `behind` records are available and unread."""
+        """Counts a batch that has ended, and logs it once a minute; `behind` records are available and unread."""
         now = self._now()
         if self._since is None:
             self._log("first batch", batch=batch, records=records, seconds=round(seconds, 1), behind=behind)

@@ -42,11 +42,11 @@ def memory_of_processes() -> dict[str, int]:
 def memory_limit(limits: Iterable[Path] = LIMITS) -> int:
     """The bytes that the processes of this container may use; without a limit, the memory of the machine."""
     machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    known = [machine]
+    byte_limits = [machine]
     for file in limits:
         with suppress(OSError, ValueError):  # there is no such file, or it says "max"
-            known.append(int(file.read_text()))
-    return min(known)
+            byte_limits.append(int(file.read_text()))
+    return min(byte_limits)
 
 
 def share(process: Path) -> int:
@@ -111,9 +111,9 @@ class Exposition(Collector):
             again.add_metric([member.name], member.status.starts - 1)
             for family, value in zip((seconds, bound), member.health.running(), strict=True):
                 family.add_metric([member.name], value)
-            known = {entry.operator: entry.seconds for entry in self._pipelines.held_back_of(member)}
+            seconds_of = {entry.operator: entry.seconds for entry in self._pipelines.held_back_of(member)}
             for operator in member.pipeline.operators:
-                held.add_metric([member.name, operator.name], known.get(operator.name, 0.0))
+                held.add_metric([member.name, operator.name], seconds_of.get(operator.name, 0.0))
         yield from (up, leads, ready, again, seconds, bound, held)
 
     def _about_files(self) -> Metric:

@@ -71,16 +71,16 @@ class Lines(logging.Formatter):
     def __init__(self, secrets: Iterable[str] = ()) -> None:
         super().__init__()
         # The longest secret comes first, because one secret may contain another.
-        known = sorted({secret for secret in secrets if secret}, key=len, reverse=True)
-        self._secret = re.compile("|".join(map(re.escape, known))) if known else None
+        longest_first = sorted({secret for secret in secrets if secret}, key=len, reverse=True)
+        self._secret = re.compile("|".join(map(re.escape, longest_first))) if longest_first else None
 
     def format(self, record: logging.LogRecord) -> str:
         return " ".join(f"{name}={_quoted(str(value))}" for name, value in self.fields(record).items())
 
     def fields(self, record: logging.LogRecord) -> dict[str, Any]:
         """The fields of the line. Secrets are masked; numbers and booleans stay what they are."""
-        known = {"pipeline": PIPELINE.get()} if PIPELINE.get() else {}
-        extra = known | {name: value for name, value in record.__dict__.items() if name not in STANDARD}
+        pipeline_field = {"pipeline": PIPELINE.get()} if PIPELINE.get() else {}
+        extra = pipeline_field | {name: value for name, value in record.__dict__.items() if name not in STANDARD}
         return {
             "at": _moment(record.created),
             "level": record.levelname.lower(),

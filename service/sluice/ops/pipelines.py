@@ -86,7 +86,7 @@ class Role(StrEnum):
 
 
 class State(StrEnum):
-    """What a pipeline does.
+    """The state of a pipeline.
 
     STARTING   its query starts: topics, checkpoint and ledger are checked, and there was no batch yet
     STANDBY    another instance has the lead; this one waits for the lead, ready to take over (`sluice run --standby`)

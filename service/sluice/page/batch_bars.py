@@ -31,9 +31,9 @@ STEPS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 300.0
 
 def parts(batch: Batch) -> list[tuple[str, str, float]]:
     """The phases of a batch in their order: class, name and seconds. The rest of the whole is "other"."""
-    known = [(*about, sum(batch.phases.get(name, 0.0) for name in names)) for names, about in PHASES.items()]
-    rest = batch.phases.get(WHOLE, 0.0) - sum(seconds for *_, seconds in known)
-    return [*known, (*OTHER, max(0.0, rest))]
+    timed_parts = [(*about, sum(batch.phases.get(name, 0.0) for name in names)) for names, about in PHASES.items()]
+    rest = batch.phases.get(WHOLE, 0.0) - sum(seconds for *_, seconds in timed_parts)
+    return [*timed_parts, (*OTHER, max(0.0, rest))]
 
 
 def drawing(batches: Sequence[Batch]) -> str:

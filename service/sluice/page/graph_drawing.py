@@ -55,9 +55,9 @@ def _of_operator(operator: Mapping[str, Any], stage: Mapping[str, Any]) -> Itera
     if operator["held_back"]:
         yield "!held back"
         return
-    known = [time for time in operator["watermarks"].values() if time is not None]
+    watermarks = [time for time in operator["watermarks"].values() if time is not None]
     if operator["watermarks"]:
-        yield f"watermark {moment(min(known))}" if known else "!no watermark"
+        yield f"watermark {moment(min(watermarks))}" if watermarks else "!no watermark"
     elif stage["clock"] is not None and operator["partitions"] is not None:
         yield f"clock {moment(stage['clock'])}"
 

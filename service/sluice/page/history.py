@@ -1,4 +1,4 @@
-"""What a stage did lately, in memory: its last batches with their phases, its rates, and its offsets.
+"""The recent past of a stage, in memory: its last batches with their phases, its rates, and its offsets.
 
 The threads that receive the ledger's entries and Spark's progress reports write it; the page reads it. Its size is
 bounded by MAX_BATCHES.
@@ -96,7 +96,7 @@ class History:
             self._waiting = {name: self._waiting.get(name, at) for name in report.waiting}
 
     def batch_ended(self, batch: Batch, read: Offsets, ends: Offsets) -> None:
-        """A batch has ended. `read` and `ends` are as in `Metrics.offsets`, and do not change after that."""
+        """Notes a batch that has ended. `read` and `ends` are as in `Metrics.offsets`, and do not change after that."""
         with self._lock:
             self._batches.append(batch)
             self._offsets = (read, ends) if read else self._offsets

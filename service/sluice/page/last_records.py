@@ -77,13 +77,13 @@ def _read(kafka: Mapping[str, str], topic_partitions: Sequence[tuple[str, int]])
     try:
         consumer = clients[0]
         deadline = time.monotonic() + READ_S
-        wanted, unread = [], set()
+        assigned, unread = [], set()
         for topic, number in topic_partitions:
             low, high = consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=REQUEST_S)
             if high > low:
-                wanted.append(TopicPartition(topic, number, max(low, high - OFFSETS)))
+                assigned.append(TopicPartition(topic, number, max(low, high - OFFSETS)))
                 unread.add((topic, number))
-        consumer.assign(wanted)
+        consumer.assign(assigned)
         messages: list[Message] = []
         while unread and time.monotonic() < deadline:
             for message in consumer.consume(500, 0.2):

@@ -121,16 +121,16 @@ def _as_of(operator: Join, window: AsOf, shown: Shown, inspection: StageInspecti
     """When the first tuple of a side comes out (U4), or what the tuples of the other side are kept for."""
     if shown.get("side") == "right":
         return f"Its tuples are kept as partners of later tuples of {operator.left.stream}."
-    known = {name: inspection.streams.get(name, StreamProgress()).watermark for name in operator.inputs}
-    unset = [name for name, time in known.items() if time is None]
+    watermarks = {name: inspection.streams.get(name, StreamProgress()).watermark for name in operator.inputs}
+    unset = [name for name, time in watermarks.items() if time is None]
     at = shown.get("policy", {}).get("at", ())
     if not at or unset:
         return f"Its tuples come out with a watermark{f'; {unset[0]} has none yet' if unset else ''}."
     end = from_seconds(at[0]["time"]) + window.grace
-    slower = min(known, key=lambda name: known[name] or 0)
+    slower = min(watermarks, key=lambda name: watermarks[name] or 0)
     return (
         f"The first tuple comes out when the watermarks of both sides have passed {moment(end)}; that of {slower} is "
-        f"{moment(known[slower])}."
+        f"{moment(watermarks[slower])}."
     )
 
 

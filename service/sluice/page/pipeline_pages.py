@@ -77,7 +77,7 @@ INSPECTION_PATIENCE_S, RECORDS_PATIENCE_S = 0.7, 0.7
 
 
 class StagePage:
-    """What the page shows of a stage. `running` is called whenever its query starts."""
+    """The data of a stage for the page. `running` is called whenever its query starts."""
 
     def __init__(self, pipeline: Pipeline, explained: Stage, history: History | None = None) -> None:
         self.pipeline, self.explained = pipeline, explained
@@ -92,7 +92,7 @@ class StagePage:
         self.buckets, self.topic_partitions, self._inspect = buckets, topic_partitions, inspect
 
     def facts(self, inspection: StageInspection, now: float, upstream: Mapping[str, Answer]) -> StageFacts:
-        """What is known of the stage: from the inspection, and without one from the report of the last batch.
+        """The facts about the stage, from the inspection; without one, from the report of the last batch.
 
         `now`: seconds since 1970. `upstream` as in StageFacts.
         """
@@ -141,7 +141,7 @@ class StagePage:
 
 
 class PipelinePage:
-    """What the page shows of a pipeline."""
+    """The data of a pipeline for the page."""
 
     def __init__(
         self, pipeline: Pipeline, *, histories: Sequence[History] = (),
@@ -150,8 +150,8 @@ class PipelinePage:
         """`histories` has the history of each stage. `records` reads the last records of topics."""
         self.name, self.pipeline, self.now = pipeline.name, pipeline, now
         parts, explained = stages(pipeline), plan(pipeline)
-        known = [*histories, *(History(now) for _ in parts[len(histories) :])]
-        self.stages = [StagePage(*stage_parts) for stage_parts in zip(parts, explained, known, strict=True)]
+        all_histories = [*histories, *(History(now) for _ in parts[len(histories) :])]
+        self.stages = [StagePage(*stage_parts) for stage_parts in zip(parts, explained, all_histories, strict=True)]
         self._records = Refreshed(records or self._read_records, fresh_s=RECORDS_FRESH_S, wait_s=RECORDS_PATIENCE_S)
 
     def answers(self, inspections: Sequence[StageInspection] = ()) -> list[dict[str, list[Answer]]]:
@@ -176,8 +176,8 @@ class PipelinePage:
         seconds that is behind the present, its dead letters since the start, and what holds its operators back.
         """
         stage = self.stage(name)
-        known = stage.history.report.watermarks
-        times = [known[stream.name] for stream in stage.pipeline.inputs if stream.name in known]
+        watermarks = stage.history.report.watermarks
+        times = [watermarks[stream.name] for stream in stage.pipeline.inputs if stream.name in watermarks]
         fields: dict[str, Any] = {"dead_letters": stage.history.dead_letters}
         if times:
             delay = round(self.now() - min(times) / SECOND, 1)
@@ -228,10 +228,10 @@ def _downstream(stage: Pipeline, answers_of: Mapping[str, Sequence[Answer]]) -> 
     """By stream that the stage writes: why nothing comes from there, for the stages that read it."""
     about = {}
     for operator in stage.operators:
-        known = [answer for answer in answers_of[operator.name] if answer.cause or answer.delays]
-        known.sort(key=lambda answer: not answer.cause)
-        for stream in [output.stream for output in operator.outputs] if known else []:
-            about[stream] = _passed_on(f"{stream} comes from `{operator.name}`", known[0])
+        answers = [answer for answer in answers_of[operator.name] if answer.cause or answer.delays]
+        answers.sort(key=lambda answer: not answer.cause)
+        for stream in [output.stream for output in operator.outputs] if answers else []:
+            about[stream] = _passed_on(f"{stream} comes from `{operator.name}`", answers[0])
     return about
 
 
@@ -258,8 +258,8 @@ class Pages:
 
     def add(self, page: PipelinePage) -> PipelinePage:
         """Adds a page, or replaces the page of the same pipeline. Removes the pages of pipelines that were removed."""
-        known = {name: kept for name, kept in self._pages.items() if name in self._names}
-        self._pages = known | {page.name: page}
+        pages = {name: kept for name, kept in self._pages.items() if name in self._names}
+        self._pages = pages | {page.name: page}
         return page
 
     def of(self, pipeline: Pipeline) -> PipelinePage:

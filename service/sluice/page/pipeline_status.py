@@ -1,4 +1,4 @@
-"""What the page shows of a pipeline, as values of JSON: the answer of `/api/pipelines/NAME`."""
+"""The data of a pipeline for the page, as values of JSON: the answer of `/api/pipelines/NAME`."""
 
 from __future__ import annotations
 
@@ -54,9 +54,9 @@ def overview(pages: Pages, memory: Callable[[], Mapping[str, int]]) -> Status:
     `memory` gives the bytes by kind of process.
     """
     described = pages.described()
-    known = [page for page in pages.all if page.name in described]
+    described_pages = [page for page in pages.all if page.name in described]
     return {
-        "pipelines": [status(page, described[page.name], inspecting=False) for page in known],
+        "pipelines": [status(page, described[page.name], inspecting=False) for page in described_pages],
         "wrong_files": pages.wrong_files, "memory": dict(memory()),
     }  # fmt: skip
 

@@ -95,8 +95,8 @@ class StreamProgress:
     @property
     def furthest(self) -> int | None:
         """The highest watermark of a topic partition."""
-        known = [partition.watermark for partition in self.partitions.values()]
-        return max((time for time in known if time is not None), default=None)
+        watermarks = [partition.watermark for partition in self.partitions.values()]
+        return max((time for time in watermarks if time is not None), default=None)
 
     @property
     def holding(self) -> list[int]:
@@ -116,8 +116,8 @@ def inspect_all(inspect: Inspect, buckets: int, question: Mapping[str, Any]) -> 
     """Inspects all buckets of a stage, AT_ONCE at a time; each group takes the time of its slowest bucket."""
     with ThreadPoolExecutor(min(AT_ONCE, buckets), "sluice-inspection") as pool:
         answers = list(pool.map(partial(_inspected, inspect, question), range(buckets)))
-    there = [answer for answer in answers if answer is not None and answer.get("version") is not None]
-    return StageInspection(there, buckets - len(there))
+    valid_answers = [answer for answer in answers if answer is not None and answer.get("version") is not None]
+    return StageInspection(valid_answers, buckets - len(valid_answers))
 
 
 def _inspected(inspect: Inspect, question: Mapping[str, Any], bucket: int) -> dict[str, Any] | None:

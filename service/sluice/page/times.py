@@ -112,8 +112,8 @@ def time_units(pipeline: Pipeline) -> Units:
     }
     for operator in pipeline.operators:
         for output in operator.outputs:
-            known = {name: _unit(expression, operator, units, pipeline) for name, expression in output.attributes}
-            units.setdefault(output.stream, {}).update({name: unit for name, unit in known.items() if unit})
+            unit_of = {name: _unit(expression, operator, units, pipeline) for name, expression in output.attributes}
+            units.setdefault(output.stream, {}).update({name: unit for name, unit in unit_of.items() if unit})
     return units
 
 

@@ -217,8 +217,8 @@ def _fires_at_watermarks(operator: Operator, pipeline: Pipeline) -> bool:
 
 def _held_back(timed: Sequence[tuple[Stream, EventTime]], facts: StageFacts) -> list[Answer]:
     """The stream that has held the watermark back for the longest time, if that is SILENT_S or more."""
-    known = [facts.progress(stream.name).furthest for stream, _ in timed]
-    furthest = max((time for time in known if time is not None), default=None)
+    watermarks = [facts.progress(stream.name).furthest for stream, _ in timed]
+    furthest = max((time for time in watermarks if time is not None), default=None)
     causes = [_holds(stream, times, furthest, facts) for stream, times in timed]
     lasting = [cause for cause in causes if cause is not None and cause.seconds >= SILENT_S]
     return sorted(lasting, key=lambda cause: -cause.seconds)[:1]

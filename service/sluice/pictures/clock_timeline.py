@@ -49,8 +49,8 @@ class ClockTimeline:
         """`outputs` has the texts that come out at each step; they are drawn below the windows."""
         self._story, self._port, self._outputs = story, port, outputs
         steps = story.steps
-        whole = [labels.at_step(story, number) for number in range(len(steps))]
-        texts = [labels.after(before, text) for before, text in pairwise(whole)]
+        full_texts = [labels.at_step(story, number) for number in range(len(steps))]
+        texts = [labels.after(before, text) for before, text in pairwise(full_texts)]
         texts += [f"{chip.label}." for step in steps for change in step.changes for chip in change.entered]
         least = min(max([LEAST, *(width_of(text) + 8 for text in texts)]), 130.0) if len(steps) <= 60 else LEAST / 2  # noqa: PLR2004
         times = [step.at for step in steps]

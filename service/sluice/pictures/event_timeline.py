@@ -66,12 +66,12 @@ class EventTimeline:
         self._panes: dict[WindowId, Pane] = {}
         self._old: list[Pane] = []
         self._seen: set[int] = set()
-        known: set[int] = set()
+        labelled: set[int] = set()
         for number, step in enumerate(story.steps):
             self._note(number)
-            new = {time for time in step.watermarks.values() if abs(time) < MAX_TIME} - known
+            new = {time for time in step.watermarks.values() if abs(time) < MAX_TIME} - labelled
             self._watermarks += [(number, time) for time in sorted(new)]
-            known |= new
+            labelled |= new
         self._axis = self._scaled(width, most)
 
     def _note(self, number: int) -> None:
@@ -108,11 +108,11 @@ class EventTimeline:
         times |= {time for _, time in self._watermarks}
         for pane in [*self._old, *self._panes.values()]:
             times |= {time for time in (pane.window.start, pane.window.end) if time is not None}
-        known = sorted(times) or [0]
-        texts = [labels.on_scale(time, self._port.scale) for time in known]
+        on_axis = sorted(times) or [0]
+        texts = [labels.on_scale(time, self._port.scale) for time in on_axis]
         words = [width_of(part) + 8 for text in texts for part in split(text)]
         least = min(max([LEAST, *words]), 170.0)
-        return Axis(known, LEFT, min(width - LEFT - LEAST, 90.0 * len(known)), least, most - LEFT - LEAST)
+        return Axis(on_axis, LEFT, min(width - LEFT - LEAST, 90.0 * len(on_axis)), least, most - LEFT - LEAST)
 
     def _dates(self) -> set[str]:
         """The dates of the axis, which have a line above the times."""
@@ -183,8 +183,10 @@ class EventTimeline:
             return top + 26
         canvas.text(8, top + 36, "watermark", "time")
         spans = []
-        whole = [labels.at_step(self._story, number) for number, _ in self._watermarks]
-        words = [f"at {labels.after(before, text)}" for before, text in zip(["", *whole], whole, strict=False)]
+        full_texts = [labels.at_step(self._story, number) for number, _ in self._watermarks]
+        words = [
+            f"at {labels.after(before, text)}" for before, text in zip(["", *full_texts], full_texts, strict=False)
+        ]
         for (_, time), text in zip(self._watermarks, words, strict=True):
             spans.append((self._axis.at(time) + 3, self._axis.at(time) + 3 + width_of(text)))
         rows = packed(spans, most=MOST_WATERMARKS)
@@ -195,16 +197,16 @@ class EventTimeline:
 
     def _arrivals(self, canvas: Canvas, top: float) -> float:
         """Draws the tuples at their event times; tuples that no window accepts have the colour of an error."""
-        known = sorted(
+        arrivals = sorted(
             ((n, chip, late) for n, chip, late in self._tuples if chip.time is not None), key=lambda arrival: arrival[0]
         )
-        if not known:
+        if not arrivals:
             return top
         canvas.text(8, top + 13, "tuples", "soft")
-        rows, spans = self._packed(known, 18.0)
+        rows, spans = self._packed(arrivals, 18.0)
         if max(rows) >= MOST_TUPLES:
-            rows, spans = self._packed(known, DOT)
-        for (number, chip, late), (left, right), row in zip(known, spans, rows, strict=True):
+            rows, spans = self._packed(arrivals, DOT)
+        for (number, chip, late), (left, right), row in zip(arrivals, spans, rows, strict=True):
             at = labels.at_step(self._story, number)
             title = f"{labels.named(chip.values)}\narrives at {at}{', late' if late else ''}"
             kind, tag = "gone" if late else "new", shown_from(number)
@@ -212,10 +214,12 @@ class EventTimeline:
                 canvas.labelled(left, top + row * 20, right - left, chip.label, kind=kind, title=title, tag=tag)
         return top + (min(max(rows), MOST_TUPLES - 1) + 1) * 20 + 8
 
-    def _packed(self, known: list[tuple[int, Chip, bool]], least: float) -> tuple[list[int], list[tuple[float, float]]]:
+    def _packed(
+        self, arrivals: list[tuple[int, Chip, bool]], least: float
+    ) -> tuple[list[int], list[tuple[float, float]]]:
         """The rows and the spans of tuples that are at least this wide; without their texts if it is DOT."""
         spans = []
-        for _, chip, _ in known:
+        for _, chip, _ in arrivals:
             x, wide = self._axis.at(chip.time or 0), DOT if least == DOT else max(width_of(chip.label) + 9, least)
             spans.append((x - wide / 2, x + wide / 2))
         return packed(spans, 3.0, MOST_TUPLES), spans

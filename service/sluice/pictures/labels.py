@@ -55,7 +55,7 @@ def _is_time(text: str) -> bool:
 
 
 def cut_result(text: str) -> str:
-    """What comes out, in as many letters as a picture has room for."""
+    """The text of a result, in as many letters as a picture has room for."""
     return cut(text, MOST_REASON if text.startswith(LATE) else MOST_TEXT)
 
 

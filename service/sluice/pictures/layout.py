@@ -37,8 +37,8 @@ class Axis:
             if sum(_weights(gaps, usual, bounds)) * least / bounds[0] > limit:
                 bounds = wider
         weights = _weights(gaps, usual, bounds)
-        whole = sum(weights) or 1.0
-        unit = min(max(width / whole, least / bounds[0]), 2.2 * least, most / whole)
+        total = sum(weights) or 1.0
+        unit = min(max(width / total, least / bounds[0]), 2.2 * least, most / total)
         self.times = list(times)
         self.positions = [left]
         for weight in weights:

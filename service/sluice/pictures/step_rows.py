@@ -20,8 +20,8 @@ def draw(canvas: Canvas, story: Story, top: float) -> float:
     """Draws the steps below `top` and returns the y behind them."""
     clock = labels.clock_name(story)
     steps = _fitting(story)
-    whole = [labels.at_step(story, number) for number in range(len(steps))]
-    clocks = [labels.after(before, text) for before, text in zip(["", *whole], whole, strict=False)]
+    full_texts = [labels.at_step(story, number) for number in range(len(steps))]
+    clocks = [labels.after(before, text) for before, text in zip(["", *full_texts], full_texts, strict=False)]
     events = [cut(labels.event_words(step), MOST_EVENT) for step in steps]
     names = labels.several_streams(story)
     at = 8.0 + max([width_of(words) for words in [*clocks, clock]]) + 16

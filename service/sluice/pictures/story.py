@@ -38,7 +38,7 @@ class Chip:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What a step does to one window.
+    """The change of one window in a step.
 
     window   identifies the window: operator, side of a join, key of the partition, and start and end where it has them
     inside   the tuples that are in the window after the step, oldest first
@@ -146,7 +146,7 @@ class Story:
 
 @dataclass(frozen=True, slots=True)
 class Zoom:
-    """What of a story is drawn.
+    """The part of a story that is drawn.
 
     key           the key of the windows; None: all keys
     start, end    the range of the operator clock in nanoseconds, both included; None: unbounded

@@ -112,7 +112,7 @@ class _StoryBuilder:
 
 
 class Moment(NamedTuple):
-    """What one step shows: an event, or timers. In the order in which steps follow each other."""
+    """The moment of a step: an event, or timers. In the order in which steps follow each other."""
 
     after: int
     at: int

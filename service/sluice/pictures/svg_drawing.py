@@ -49,7 +49,7 @@ def drawing(story: Story, *, steps: bool = True, heading: str = "", width: float
 
 
 def _legend(canvas: Canvas, story: Story, top: float) -> float:
-    """What the boxes and the lines of the timelines and of the steps mean."""
+    """The legend of the boxes and the lines of the timelines and of the steps."""
     rows: list[tuple[tuple[str, str], ...]] = []
     if any(port.scale is None for port in story.ports):
         rows.append((("chip", "a tuple in its window"), ("open", "still in it at the end")))

@@ -50,7 +50,7 @@ class Follower:
 
 
 def ports(pipeline: Pipeline) -> list[Follower]:
-    """What follows the windows of each windowed input, in the order of the operators."""
+    """The followers of the windows of each windowed input, in the order of the operators."""
     followers: list[Follower] = []
     for spec in pipeline.operators:
         match spec:
@@ -90,7 +90,7 @@ def ports(pipeline: Pipeline) -> list[Follower]:
 
 
 def _holding(pipeline: Pipeline, spec: Dedup | Barrier | KeyedMap | Delay) -> Iterator[Follower]:
-    """What follows the tuples that an operator without windows stores."""
+    """The followers of the tuples that an operator without windows stores."""
     if isinstance(spec, Barrier):
         for input_port in spec.ports:
             yield Stored(

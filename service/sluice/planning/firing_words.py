@@ -42,8 +42,8 @@ def firing(operator: Operator, pipeline: Pipeline) -> tuple[str, str]:
                 for times in (pipeline.streams[name].event_time for name in operator.inputs)
                 if times is not None
             ]
-            known = [lag for lag in lags if lag is not None]
-            lag = max(known) if len(known) == len(lags) else None
+            set_lags = [lag for lag in lags if lag is not None]
+            lag = max(set_lags) if len(set_lags) == len(lags) else None
             return window.fires(lag, incomplete=operator.left.outer or operator.right.outer)
         case Join():
             return _join_by_arrival(operator)

@@ -73,9 +73,9 @@ def links(pipelines: Sequence[Pipeline]) -> list[Link]:
 
 def topic_cycle(pipelines: Sequence[Pipeline]) -> list[Link]:
     """A cycle of pipelines, as the topics that connect each with the next one; empty if there is no cycle."""
-    known = links(pipelines)
+    all_links = links(pipelines)
     names = [pipeline.name for pipeline in pipelines]
-    reads, writes = _streams(names, known)
+    reads, writes = _streams(names, all_links)
     stuck = {*range(len(names))} - {*upstream_first(reads, writes)}
     if not stuck:
         return []
@@ -83,7 +83,7 @@ def topic_cycle(pipelines: Sequence[Pipeline]) -> list[Link]:
     first = numbers.index(min(numbers))
     around = [names[number] for number in numbers[first:] + numbers[:first]]
     following = zip(around, [*around[1:], around[0]], strict=True)
-    return [next(link for link in known if (link.writer, link.reader) == pair) for pair in following]
+    return [next(link for link in all_links if (link.writer, link.reader) == pair) for pair in following]
 
 
 def writers_first(names: Sequence[str], connections: Sequence[Link]) -> list[str]:

@@ -117,8 +117,8 @@ class Cutter:
             raise EventError(location, f"{problem}; {hint}")
         for key in event:
             if key not in KEYS:
-                known = nearest(key, KEYS) or f"; an event has {', '.join(KEYS)}, and attributes are in tuple"
-                raise EventError(location, f"unknown key {quoted(key)}{known}")
+                permitted = nearest(key, KEYS) or f"; an event has {', '.join(KEYS)}, and attributes are in tuple"
+                raise EventError(location, f"unknown key {quoted(key)}{permitted}")
         at = self._at(location, event)
         contents = [key for key in CONTENTS if key in event]
         if len(contents) > 1:
@@ -152,11 +152,11 @@ class Cutter:
         name = event.get("stream", self._only)
         if isinstance(name, str) and name in self._streams:
             return self._streams[name]
-        known = f"the inputs are {', '.join(self._streams)}"
+        inputs = f"the inputs are {', '.join(self._streams)}"
         if "stream" in event:
-            raise EventError(location, f"unknown stream {quoted(name)}{nearest(name, self._streams)}; {known}")
+            raise EventError(location, f"unknown stream {quoted(name)}{nearest(name, self._streams)}; {inputs}")
         if needed:
-            raise EventError(location, f"`stream` is missing; {known}")
+            raise EventError(location, f"`stream` is missing; {inputs}")
         return None
 
 
@@ -323,11 +323,11 @@ def _filled(values: Sequence[Any], type_: Type, defaults: pa.Array) -> pa.Array:
     """The values as a column; None, a missing or null value, becomes a default. There is one for all rows, or one for
     each row.
     """
-    there = [value for value in values if value is not None]
-    known = pa.concat_arrays([defaults, column(there, type_)])
+    present_values = [value for value in values if value is not None]
+    all_values = pa.concat_arrays([defaults, column(present_values, type_)])
     present = np.array([value is not None for value in values], np.bool_)  # without a type, no values are floats
     default = np.arange(len(values)) % len(defaults)
-    return known.take(pa.array(np.where(present, len(defaults) - 1 + np.cumsum(present), default)))
+    return all_values.take(pa.array(np.where(present, len(defaults) - 1 + np.cumsum(present), default)))
 
 
 def _tuple(location: str, values: object) -> Mapping[str, Any]:

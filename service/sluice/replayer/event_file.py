@@ -39,9 +39,9 @@ def quoted(value: object) -> str:
     return json.dumps(value, default=str, ensure_ascii=False)[:60]
 
 
-def nearest(word: object, known: Iterable[str]) -> str:
+def nearest(word: object, words: Iterable[str]) -> str:
     """A text with the known word that is most like this one; "" if none is like it."""
-    near = get_close_matches(str(word), known, 1)
+    near = get_close_matches(str(word), words, 1)
     return f", perhaps {quoted(near[0])}" if near else ""
 
 
@@ -159,7 +159,7 @@ def read_plain(path: Path, field: str, stream: Stream, name: str | None = None) 
         time = _time_in(location, value, field, tick, needed=now is None)
         if time is None and now is None:  # the clock starts with the first time
             continue
-        now = max(known for known in (time, now) if known is not None)
+        now = max(moment for moment in (time, now) if moment is not None)
         for place, text in waiting:
             yield place, _plain(stream.name, now, text, now if time is None else time)
         waiting.clear()
@@ -191,15 +191,17 @@ def _time_in(location: str, line: bytes, field: str, tick: int | None, *, needed
     if not isinstance(document, dict):
         return None
     value: Any = document.get(field)
-    whole = tick is not None and type(value) is int
+    is_whole = tick is not None and type(value) is int
     try:
-        return clock_time(Decimal(value * (tick or 1)).scaleb(-9) if whole else value)
+        return clock_time(Decimal(value * (tick or 1)).scaleb(-9) if is_whole else value)
     except (TypeError, ValueError, ArithmeticError) as error:
         if not needed:
             return None
         expected = f"seconds since 1970 or an ISO 8601 time in {quoted(field)}"
         if not isinstance(error, TypeError):
-            unit = "" if whole else too_large(value) and f"{too_large(value)} ({OF_A_UNIT % (field, unit_of(value))})"
+            unit = (
+                "" if is_whole else too_large(value) and f"{too_large(value)} ({OF_A_UNIT % (field, unit_of(value))})"
+            )
             raise EventError(location, f"{quoted(field)} is {NO_TIME}: {quoted(value)}{unit}") from None
         near = "" if field in document else nearest(field, document) or f"; the line has {', '.join(document)}"[:200]
         raise EventError(location, f"expected {expected}, got {quoted(value)}{near}") from None

@@ -95,7 +95,7 @@ def replay(
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """What a replay runs.
+    """The pipeline, the events and the batches of a replay.
 
     pipeline   the pipeline, with the origin of its clock
     placed     gives the events from the first one on
@@ -119,7 +119,7 @@ def prepared(
     stream: str | None = None,
     partitions: int | None = None,
 ) -> Prepared:
-    """What a replay with these arguments runs (see `replay`). Raises SluiceError if they contradict the pipeline."""
+    """Prepares a replay with these arguments (see `replay`). Raises SluiceError if they contradict the pipeline."""
     kept = events if isinstance(events, Path) else list(events)
     plain = None if at is None else _plain_stream(pipeline, stream)
 
@@ -381,12 +381,12 @@ def with_origin(pipeline: Pipeline, clock_origin: str | float | None) -> Pipelin
     return changed(pipeline, settings=changed(pipeline.settings, clock_origin=origin))
 
 
-def _origin(given: str | float) -> int:
+def _origin(origin: str | float) -> int:
     try:
-        text = str(given)
+        text = str(origin)
         return clock_time(Decimal(text) if NUMBER.fullmatch(text) else text)
     except (ArithmeticError, TypeError, ValueError):
-        msg = f'clock_origin is {EXPECTED}, between the years 1677 and 2262, or "first"; got "{given}"'
+        msg = f'clock_origin is {EXPECTED}, between the years 1677 and 2262, or "first"; got "{origin}"'
         raise SluiceError(msg) from None
 
 

@@ -154,7 +154,7 @@ def _report_role(pipelines: Pipelines, name: str, role: Role, trouble: str) -> N
 
 
 def _follow(supervisor: Supervisor, pipelines: Pipelines, files: Found) -> None:
-    for hint in cautions({wanted.file: wanted.pipeline for wanted in files.wanted.values()}):
+    for hint in cautions({file.file: file.pipeline for file in files.wanted.values()}):
         LOGGER.warning("%s", hint)
     if not files.wanted:
         LOGGER.warning("there is no pipeline file that can run; waiting for files")

@@ -66,11 +66,11 @@ class LimitError(SluiceError):
 def require_open_files() -> None:
     """Sets the limit of open files to MOST_FILES, or as near to it as allowed. Raises LimitError if Java needs more."""
     limit, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = MOST_FILES if hard < 0 else min(hard, MOST_FILES)  # -1: no limit
-    if 0 <= limit < wanted:
+    file_limit = MOST_FILES if hard < 0 else min(hard, MOST_FILES)  # -1: no limit
+    if 0 <= limit < file_limit:
         with suppress(OSError, ValueError):  # macOS may refuse what it says is allowed
-            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-            limit = wanted
+            resource.setrlimit(resource.RLIMIT_NOFILE, (file_limit, hard))
+            limit = file_limit
     if 0 <= limit < FEWEST_FILES:
         message = (
             f"a process may have only {limit} open files (ulimit -n): expected at least {FEWEST_FILES}, as Java opens "

@@ -130,12 +130,12 @@ class Supervisor:
         self.failure: SluiceError | None = None
         self.fatal: SluiceError | None = None
 
-    def set_wanted(self, wanted: Mapping[str, Wanted]) -> None:
+    def set_wanted(self, pipelines: Mapping[str, Wanted]) -> None:
         """Replaces the pipelines that should run, by name. A pipeline that has not changed continues."""
         for name, member in list(self._members.items()):
-            if name not in wanted and member.wanted is not None:
+            if name not in pipelines and member.wanted is not None:
                 self._replace(name, member, None)
-        for name, (file, pipeline, modules) in wanted.items():
+        for name, (file, pipeline, modules) in pipelines.items():
             if name not in self._members:
                 metrics = self._new_metrics(pipeline)
                 added = Member(file, pipeline, metrics, self._now(), wanted=pipeline, modules=modules)

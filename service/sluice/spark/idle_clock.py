@@ -96,7 +96,7 @@ class NextDueTime:
         self._time = NO_IDLE_CLOCK
 
     def __call__(self) -> int:
-        """That time; MAX_TIME if there is none; NO_IDLE_CLOCK, which is long past, while it is not known."""
+        """The time in nanoseconds; MAX_TIME if nothing is due; NO_IDLE_CLOCK, a time long past, before any report."""
         return self._time
 
     def of_batches(self, deliver: Deliver) -> Deliver:
@@ -141,7 +141,9 @@ class IdleClockSource(PythonSource):
         return self._offset
 
     def _released(self) -> int:
-        """That time. It stands still while Kafka does not answer, which Spark's source of the records reports."""
+        """The newest time that may be released. It stands still while Kafka does not answer, which Spark's source of
+        records reports.
+        """
         try:
             return self._clock.released(self._time)
         except UnavailableError as error:

@@ -208,7 +208,7 @@ class Executor(NamedTuple):
 
     @property
     def key(self) -> tuple[str, str]:
-        """What identifies the executor. The number of its cores may become known later."""
+        """The identity of the executor, without the number of its cores, which may become known later."""
         return self.id, self.host
 
 

@@ -97,7 +97,7 @@ def start(
 
 
 def _lanes(plan: Plan, pace: Pace, table: PlacementTable | None, deliver: Deliver, observe: Observe) -> BatchLanes:
-    """What writes the batches. With a table of executors the state servers are on their machines, so none is direct."""
+    """The lanes of the query. With a table of executors the state servers are on their machines, so none is direct."""
     settings, check, direct = plan.pipeline.settings, TopicCheck(plan), None
     if table is None and settings.direct_records:
         all_read = check.passed if plan.parted else check.begin

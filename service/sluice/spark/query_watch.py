@@ -29,7 +29,7 @@ GRACE = 10.0
 #: the seconds of these that the running batches may take to finish, and then the seconds for the queries to stop
 FINISH, STOP = 6.0, 2.0
 #: seconds between two looks at the queries; without news from them each time is twice as long, up to the second one
-INTERVAL, LONGEST_INTERVAL = 0.25, 1.0
+INTERVAL, LONGEST_INTERVAL = 0.25, 2.0
 
 #: Spark's status messages of a query that has found no work, the last ones while it waits for a record
 IDLE = (

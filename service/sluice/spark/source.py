@@ -112,11 +112,6 @@ def pace(most_records: int, most_bytes: int, size: float) -> Pace:
     )
 
 
-def measured(plan: Plan, cores: int = 1) -> Pace:
-    """The pace for the next records, whose sizes are sampled from Kafka (`record_size`)."""
-    return pace_of(plan.pipeline.settings, record_size(plan), cores)
-
-
 def pace_of(settings: Settings, size: float, cores: int = 1) -> Pace:
     """The pace for records of `size` bytes each. A batch of a cluster is as much larger as it has cores, unless the
     file sets its size.

@@ -28,7 +28,7 @@ import pyarrow as pa
 from sluice.batch.packed_rows import Packed
 from sluice.batch.query_plan import Plan
 from sluice.checkpoint.checkpoint_store import CheckpointStore
-from sluice.columns.tables import StateError
+from sluice.columns.saved_columns import StateError
 from sluice.engine.graph import GraphState
 from sluice.engine.stream.items import Items
 from sluice.invariants import violated

@@ -118,9 +118,9 @@ def held_back(bucket: Bucket) -> dict[str, Any]:
     if state is None:
         return {}
     names = [stream.name for stream in bucket.plan.pipeline.inputs]
-    known = {name: state.progress[name].sources for name in names if name in state.progress}
+    sources_of = {name: state.progress[name].sources for name in names if name in state.progress}
     return {
-        "slowest": {name: slowest(sources) for name, sources in known.items() if len(sources)},
+        "slowest": {name: slowest(sources) for name, sources in sources_of.items() if len(sources)},
         "waiting": _waiting(state),
     }
 
@@ -173,9 +173,9 @@ def _of_key(items: Items, key: str | None) -> pa.RecordBatch:
     code = items.key[items.kind == TUPLE]
     if key is None:
         return items.tuples.filter(pa.array(code < 0))
-    known = np.array([name == key.encode() for name in items.keys.to_pylist()], np.bool_)
+    is_key_text = np.array([name == key.encode() for name in items.keys.to_pylist()], np.bool_)
     is_key = np.zeros(len(code), np.bool_)
-    is_key[code >= 0] = known[code[code >= 0]]
+    is_key[code >= 0] = is_key_text[code[code >= 0]]
     return items.tuples.filter(pa.array(is_key))
 
 

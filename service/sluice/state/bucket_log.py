@@ -27,7 +27,7 @@ from typing import NamedTuple
 from xxhash import xxh3_64, xxh3_64_intdigest
 
 from sluice.batch.packed_rows import Body, Packed
-from sluice.columns.tables import StateError
+from sluice.columns.saved_columns import StateError
 from sluice.files import force_entry
 from sluice.state.checksummed_blocks import LOGGER, DamagedError, Owner
 from sluice.state.message import Message

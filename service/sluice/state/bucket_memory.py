@@ -16,7 +16,7 @@ import pyarrow as pa
 from sluice.batch.inputs_again import PastInput
 from sluice.batch.packed_rows import IDLE_CLOCK, RECORDS, TOPICS, Packed, packed_time, topics_of, topics_row
 from sluice.batch.query_plan import Plan
-from sluice.columns.tables import padded
+from sluice.columns.saved_columns import padded
 from sluice.engine.graph import Graph, GraphState
 from sluice.engine.stream.items import MAX_TIME, Items
 from sluice.state.bucket_batch import Batch, in_order

@@ -101,9 +101,9 @@ def _opened(
     if mismatch := _mismatch(plan, position):
         _restore(plan, archive, mismatch=mismatch, only_check=True)
     position, parted = _fenced(plan, position), _wants_parts(pipeline, on_cluster=on_cluster)
-    wanted = required_buckets(pipeline)
-    in_parts = _taken_over(plan, position, wanted or plan.buckets, parted=parted)
-    begun = wanted if in_parts is None else in_parts.buckets  # by a start whose checkpoint may be lost
+    bucket_count = required_buckets(pipeline)
+    in_parts = _taken_over(plan, position, bucket_count or plan.buckets, parted=parted)
+    begun = bucket_count if in_parts is None else in_parts.buckets  # by a start whose checkpoint may be lost
     if begun and begun != plan.buckets:
         plan = _rescaled(plan, begun, archive)
     elif mismatch := _mismatch(plan, position) or _behind(plan, in_parts):
@@ -112,7 +112,7 @@ def _opened(
         plan = replace(plan, parted=own_outputs(pipeline, plan.buckets, plan.topic_partitions))
         _log_outputs(plan)
     if in_parts is not None:
-        plan = _again_in_parts(plan, in_parts, wanted or plan.buckets, parted=parted)
+        plan = _again_in_parts(plan, in_parts, bucket_count or plan.buckets, parted=parted)
     if plan.created_again:
         _begin_anew(plan, topics)
     write_ids(store, dict(plan.topic_ids))
@@ -177,7 +177,7 @@ def _taken_over(plan: Plan, position: LedgerPosition | None, buckets: int, *, pa
     if now is not None and now.next_batch != (0 if position is None else position.next_batch):
         raise OvertakenError(f"another instance of {name!r} has written batch {now.next_batch - 1} meanwhile")
     parts = ledger.fenced_parts(kafka, name, most)
-    first = ledger.first_part(kafka, name) if position is None else None
+    first = ledger.first_part(kafka, name, fenced=True) if position is None else None
     if first is not None and first.query_id != plan.query:
         raise BegunElsewhereError(f"buckets of another instance of {name!r} have written parts of the first batch")
     try:
@@ -389,7 +389,7 @@ def _claimed(pipeline: Pipeline, store: CheckpointStore, position: LedgerPositio
     if position is not None and (_unused(store, position) or converted_elsewhere(pipeline, store)):
         entry = ledger.last_entry(pipeline.settings.kafka, pipeline.name)
     elif position is None and offset_log.batches(store)[0] is None:
-        entry = ledger.first_part(pipeline.settings.kafka, pipeline.name)
+        entry = ledger.first_part(pipeline.settings.kafka, pipeline.name, fenced=False)
     else:
         entry = None
     if entry is not None and entry.buckets:
@@ -487,6 +487,6 @@ def _reset(plan: Plan) -> None:
     """Overwrites the ledger with the position of the checkpoint."""
     offset_log.verify(plan.store)
     committed, _ = offset_log.batches(plan.store)
-    known = offset_log.known(plan.store, committed)
+    last_plan = offset_log.known(plan.store, committed)
     ledger.reset_parts(plan.pipeline.settings.kafka, plan.pipeline.name, plan.buckets)
-    ledger.reset(plan.pipeline.settings.kafka, plan.pipeline.name, plan.query, committed, known)
+    ledger.reset(plan.pipeline.settings.kafka, plan.pipeline.name, plan.query, committed, last_plan)

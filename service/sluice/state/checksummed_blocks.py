@@ -30,7 +30,7 @@ import pyarrow as pa
 from xxhash import xxh3_64, xxh3_64_intdigest
 
 from sluice.checkpoint.checkpoint_store import StoredObject
-from sluice.columns.tables import StateError
+from sluice.columns.saved_columns import StateError
 
 LOGGER = logging.getLogger("sluice.state")
 

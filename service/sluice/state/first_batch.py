@@ -29,22 +29,22 @@ def plan_first_batch(plan: Plan) -> None:
     (`start: latest`). What begins with the oldest records needs no file.
     """
     tables = {str(stream.topic) for stream in plan.inputs if stream.table}
-    known, late = offset_log.first_offsets(plan.store), plan.pipeline.settings.start == "latest"
-    if not (tables or known or late) or offset_log.batches(plan.store) != (None, None):
+    first_offsets, late = offset_log.first_offsets(plan.store), plan.pipeline.settings.start == "latest"
+    if not (tables or first_offsets or late) or offset_log.batches(plan.store) != (None, None):
         return
     topic_partitions = plan.places
     with clients(plan.pipeline.settings.kafka, "admin") as requests:
         first, last = beginnings(requests, topic_partitions), ends(requests, topic_partitions)
-    early = tables | {topic for topic, _ in known}  # what is new of a known topic is a topic partition
+    early = tables | {topic for topic, _ in first_offsets}  # what is new of a known topic is a topic partition
     begin = {place: first[place] if place[0] in early or not late else last[place] for place in topic_partitions}
-    before = {place: known.get(place, offset) for place, offset in begin.items()}
+    before = {place: first_offsets.get(place, offset) for place, offset in begin.items()}
     loaded = {place: last[place] if place[0] in tables else offset for place, offset in before.items()}
     count = sum(loaded[place] - before[place] for place in topic_partitions)
     if count:
         now = time.time_ns() // MILLISECOND * MILLISECOND
         write_first_plan(plan.store, _at(0, before), _at(now, loaded), idle_clock=plan.has_idle_clock)
         LOGGER.info("the first batch loads the tables: topics=%s offsets=%d", ",".join(sorted(tables)), count)
-    elif before != known and (known or late):
+    elif before != first_offsets and (first_offsets or late):
         write_first_offsets(plan.store, _at(0, before))
 
 

@@ -210,7 +210,7 @@ def _kinds(stream: Stream, items: Items, buckets: int, bucket: int) -> tuple[np.
 
 
 def _of_firing(items: Items) -> np.ndarray:
-    """Which items are marks that a firing made, and no marks that were read."""
+    """A mask of the marks that a firing made, without the marks that were read."""
     return (items.kind == WINDOW) & (items.source == MADE)  # type: ignore[no-any-return]
 
 
@@ -270,9 +270,9 @@ def _headers(values: Mapping[str, pa.BinaryArray], is_tuple: np.ndarray) -> pa.M
     names, columns = list(values), pa.concat_arrays(list(values.values()))
     rows, count = int(np.count_nonzero(is_tuple)), len(values)
     in_rows = columns.take(pa.array(np.arange(rows * count).reshape(count, rows).T.ravel()))
-    there = in_rows.is_valid().to_numpy(zero_copy_only=False)
-    offsets = np.concatenate([[0], np.cumsum(there)])[:: max(count, 1)].astype(np.int32)
-    keys = pa.array(names * rows, pa.string()).filter(pa.array(there))
+    is_valid = in_rows.is_valid().to_numpy(zero_copy_only=False)
+    offsets = np.concatenate([[0], np.cumsum(is_valid)])[:: max(count, 1)].astype(np.int32)
+    keys = pa.array(names * rows, pa.string()).filter(pa.array(is_valid))
     headers = pa.MapArray.from_arrays(pa.array(offsets), keys, in_rows.drop_null())
     return headers.take(pa.array(np.cumsum(is_tuple) - 1, mask=~is_tuple))
 

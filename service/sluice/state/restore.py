@@ -23,6 +23,7 @@ buckets had always been this one. The states of all buckets are then in memory a
 
 from __future__ import annotations
 
+import errno
 import logging
 import shutil
 import time
@@ -46,7 +47,7 @@ from sluice.checkpoint.checkpoint_store import CheckpointStore, StoreError, put_
 from sluice.checkpoint.folder_store import FolderStore
 from sluice.checkpoint.offset_log import write_logs
 from sluice.columns.key_bytes import partition_for
-from sluice.columns.tables import StateError
+from sluice.columns.saved_columns import StateError
 from sluice.engine.stream.items import TUPLE
 from sluice.kafka.batch_report import Planned
 from sluice.kafka.kafka_errors import HeaderNameError
@@ -62,6 +63,9 @@ REMEDIES = (
     "Put back a newer copy of the checkpoint folder, if there is one; or start anew with an empty folder and "
     "--reset-ledger: outputs of records that are read again are then written again"
 )
+#: error numbers of a local disk that takes nothing more: it would take no older state either, and the next start may
+#: have room
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 #: planned inputs by batch; batch -1 is the position before batch 0
 Plans = Mapping[int, Planned]
 
@@ -161,9 +165,9 @@ def _repeat(plan: Plan, buckets: Mapping[int, Bucket], versions: Mapping[int, in
     if first > batch:
         return
     _require_records(plan, first, batch, plans)
-    wanted = [plans[number] for number in range(first, batch + 1)]
+    past_plans = [plans[number] for number in range(first, batch + 1)]
     try:
-        for at, past in enumerate(inputs_again(plan, plans[first - 1], wanted), first):
+        for at, past in enumerate(inputs_again(plan, plans[first - 1], past_plans), first):
             for number, bucket in buckets.items():
                 if versions[number] <= at:
                     bucket.repeat(past)
@@ -196,7 +200,7 @@ def _candidates(plan: Plan, number: int, batch: int, plans: Plans, source: Snaps
 
 
 def _left(candidates: list[Candidate], oldest: int, source: SnapshotSource | None) -> str:
-    """What there is of the state, for the message."""
+    """The part of a message that says which state is left."""
     newest = max((candidate.version for candidate in candidates), default=0)
     state = f"The newest state is that before batch {newest}, but" if newest else "No snapshot is left, and"
     hint = "" if source else " (`state:` in the pipeline file names a store for snapshots that outlive the machine.)"
@@ -260,13 +264,17 @@ def _at(bucket: Bucket, version: int) -> Bucket:
 
 
 def _loaded(candidates: list[Candidate], plan: Plan) -> tuple[Candidate, Bucket]:
-    """The newest candidate whose state can be read. Raises RestoreError if there is none."""
+    """The newest candidate whose state can be read. Raises RestoreError if there is none, and OSError if the local disk
+    takes nothing.
+    """
     for candidate in candidates:
         try:
             return candidate, candidate.load()
         except StoreError:  # the store may answer the next start
             raise
         except (StateError, OSError) as error:
+            if isinstance(error, OSError) and error.errno in NO_ROOM:
+                raise
             LOGGER.warning(
                 "the state of version %d in %s cannot be used: %s", candidate.version, candidate.origin, error
             )

@@ -252,7 +252,7 @@ class SnapshotUploads:
 
 
 def _kind(error: Exception) -> tuple[type, int | None]:
-    """What is equal when the same failure happens again. The texts differ: they have the name of the file or object."""
+    """The part of a failure that is equal when it happens again. Its text has the name of the file or object."""
     return type(error), getattr(error, "errno", None)
 
 

@@ -112,8 +112,8 @@ class Canvas:
 
     def shape(self, name: str, kind: str = "", *, title: str = "", tag: Tag | None = None, **attributes: Any) -> Any:  # noqa: ANN401 - an element
         """Adds an element of the class `kind`; an underscore in the name of an attribute stands for a hyphen."""
-        known = ({"class": kind} if kind else {}) | _texts(attributes) | dict(tag or {})
-        element = ET.SubElement(self.element, name, known)
+        texts = ({"class": kind} if kind else {}) | _texts(attributes) | dict(tag or {})
+        element = ET.SubElement(self.element, name, texts)
         if title:
             ET.SubElement(element, "title").text = "\n".join(map(visible, title.split("\n")))
         return element
@@ -230,8 +230,8 @@ class Canvas:
         style.text = _style(rules)
         self.element.insert(0, style)
         self.element.insert(1, paper)
-        known = {"xmlns": "http://www.w3.org/2000/svg", "class": NAME, "viewBox": f"0 0 {' '.join(size.values())}"}
-        for name, value in (known | size).items():
+        constant = {"xmlns": "http://www.w3.org/2000/svg", "class": NAME, "viewBox": f"0 0 {' '.join(size.values())}"}
+        for name, value in (constant | size).items():
             self.element.set(name, value)
         return self.inline() + "\n"
 

@@ -243,10 +243,10 @@ def _deltas(window: str) -> dict[str, str]:
     return {name: "float64" if "." in size else "int64" for name, size in sizes}
 
 
-def _type_of(value: object, known: str | None) -> str:
-    """The type of a value; float64 if either the value or the `known` type is float64 and the other is int64."""
+def _type_of(value: object, type_before: str | None) -> str:
+    """The type of a value; float64 if either the value or the `type_before` type is float64 and the other is int64."""
     if isinstance(value, list):
-        inner = known.removeprefix("list<")[:-1] if known else None
+        inner = type_before.removeprefix("list<")[:-1] if type_before else None
         for item in value:
             inner = _type_of(item, inner)
         return f"list<{inner or 'int64'}>"
@@ -254,7 +254,7 @@ def _type_of(value: object, known: str | None) -> str:
         msg = f"no type has the value {value!r}"
         raise TypeError(msg)
     name = TYPES[type(value)]
-    return "float64" if {name, known} == {"int64", "float64"} else name
+    return "float64" if {name, type_before} == {"int64", "float64"} else name
 
 
 def _batches(pipeline: Pipeline, events: list[LocatedEvent], cuts: list[int] | None) -> Iterator[Batch]:

@@ -39,18 +39,18 @@ def differences(
 
 def _lines(expected: Sequence[Any], got: Sequence[Any]) -> Iterator[str]:
     pairs = _aligned(expected, got)
-    for wanted, output in pairs:
-        if wanted is None:
+    for expected_output, output in pairs:
+        if expected_output is None:
             yield f"  + {output!r}"
         elif output is None:
-            yield f"  - {wanted!r}"
-        elif wanted == output:
+            yield f"  - {expected_output!r}"
+        elif expected_output == output:
             yield f"    {output!r}"
         else:
-            yield f"  - {wanted!r}"
+            yield f"  - {expected_output!r}"
             yield f"  + {output!r}"
-            if isinstance(wanted, Mapping) and isinstance(output, Mapping):
-                yield f"      {'; '.join(_attributes(wanted, output))}"
+            if isinstance(expected_output, Mapping) and isinstance(output, Mapping):
+                yield f"      {'; '.join(_attributes(expected_output, output))}"
 
 
 def _attributes(expected: Mapping[str, Any], got: Mapping[str, Any]) -> Iterator[str]:

@@ -94,11 +94,11 @@ def _optional(
     spelling: Spelling,
 ) -> tuple[pa.Array, np.ndarray]:
     """As `_column`, for an optional attribute, whose empty fields are null."""
-    there = texts.is_valid().to_numpy(zero_copy_only=False)
+    is_valid = texts.is_valid().to_numpy(zero_copy_only=False)
     values, fits = read(texts.drop_null(), type_, spelling)
-    good = ~there
-    good[there] = fits
-    places = pa.array((np.cumsum(good & there) - 1)[good], mask=~there[good])
+    good = ~is_valid
+    good[is_valid] = fits
+    places = pa.array((np.cumsum(good & is_valid) - 1)[good], mask=~is_valid[good])
     column = values.take(places)
     return column if default is None else pc.coalesce(column, array_of([default], type_)[0]), good
 
@@ -126,17 +126,17 @@ def _fields(
     )
     plain = pc.split_pattern(texts.filter(pa.array(~special)), delimiter)
     lengths = pc.list_value_length(plain).to_numpy(zero_copy_only=False)
-    whole = lengths == count
-    for row, length in zip(rows[~special][~whole], lengths[~whole], strict=True):
+    is_complete = lengths == count
+    for row, length in zip(rows[~special][~is_complete], lengths[~is_complete], strict=True):
         reasons[int(row)] = _wrong_number(count, int(length))
-    plain = plain.filter(pa.array(whole))
+    plain = plain.filter(pa.array(is_complete))
     columns = [pc.list_element(plain, number) for number in range(count)]
     if nulls:
         columns = [pc.if_else(pc.equal(column, EMPTY), pa.scalar(None, column.type), column) for column in columns]
     if not special.any():
-        return columns, rows[whole]
+        return columns, rows[is_complete]
     exact, exact_rows = _exactly(texts.filter(pa.array(special)), rows[special], layout, reasons)
-    numbers = np.concatenate([rows[~special][whole], exact_rows])
+    numbers = np.concatenate([rows[~special][is_complete], exact_rows])
     order = np.argsort(numbers)
     merged = [pa.concat_arrays(pair).take(pa.array(order)) for pair in zip(columns, exact, strict=True)]
     return merged, numbers[order]

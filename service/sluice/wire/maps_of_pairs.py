@@ -42,10 +42,10 @@ class MapsOfPairs:
         if name not in self.pairs:
             return column
         present = _maps(column.drop_null(), type_.present, self.pairs[name])
-        there = column.is_valid()
+        is_valid = column.is_valid()
         if name not in self.defaults:
-            return spread(present, there) if column.null_count else present
-        rows = there.to_numpy(zero_copy_only=False)
+            return spread(present, is_valid) if column.null_count else present
+        rows = is_valid.to_numpy(zero_copy_only=False)
         places = np.where(rows, np.cumsum(rows) - 1, len(present))
         return pa.concat_arrays([present, array_of([self.defaults[name]], type_)]).take(pa.array(places))
 
@@ -65,8 +65,12 @@ def _maps(lists: pa.ListArray, type_: Type, pairs: Pairs) -> pa.MapArray:
     values = pc.coalesce(*(_at(entries, path) for path in pairs.value))
     rows = np.repeat(np.arange(len(lists)), pc.list_value_length(lists).to_numpy().astype(np.int64))
     if not type_.parts[1].optional:
-        there = values.is_valid()
-        keys, values, rows = keys.filter(there), values.filter(there), rows[there.to_numpy(zero_copy_only=False)]
+        is_valid = values.is_valid()
+        keys, values, rows = (
+            keys.filter(is_valid),
+            values.filter(is_valid),
+            rows[is_valid.to_numpy(zero_copy_only=False)],
+        )
     return map_form.in_order(keys, values, np.bincount(rows, minlength=len(lists)))
 
 

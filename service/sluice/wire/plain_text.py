@@ -123,10 +123,10 @@ def _value(text: str, form: JsonForm) -> Any:  # noqa: ANN401
 def written(column: pa.Array, spelling: Spelling = STRICT) -> pa.StringArray:
     """The text of each value, from which `read` gives the same value; null stays null."""
     if column.null_count:
-        there = column.is_valid()
-        texts = written(column.filter(there), spelling)
-        places = np.cumsum(there.to_numpy(zero_copy_only=False)) - 1
-        return texts.take(pa.array(places, mask=~there.to_numpy(zero_copy_only=False)))
+        is_valid = column.is_valid()
+        texts = written(column.filter(is_valid), spelling)
+        places = np.cumsum(is_valid.to_numpy(zero_copy_only=False)) - 1
+        return texts.take(pa.array(places, mask=~is_valid.to_numpy(zero_copy_only=False)))
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     if pa.types.is_string(column.type):

@@ -101,9 +101,9 @@ class Records:
             msg = f"stream {self.stream.name} is a table without a key"  # `check` refuses it
             raise TypeError(msg)
         decoded = _or_defaults(self._keys(keys), self.key, self.stream.key_schema, dict(self.stream.defaults))
-        known = dict(zip(decoded.tuples.schema.names, decoded.tuples.columns, strict=True))
+        column_of = dict(zip(decoded.tuples.schema.names, decoded.tuples.columns, strict=True))
         count = decoded.tuples.num_rows
-        columns = [known.get(name, array_of([kind.empty] * count, kind)) for name, kind in
+        columns = [column_of.get(name, array_of([kind.empty] * count, kind)) for name, kind in
                    self.stream.schema]  # fmt: skip
         return Decoded(record_batch(columns, arrow_schema(self.stream.schema), count), decoded.good, decoded.bad)
 
@@ -191,9 +191,9 @@ def _or_defaults(column: pa.BinaryArray, form: Codec, schema: Schema, defaults: 
     """
     if not column.null_count:
         return form.decode(column)
-    there = column.is_valid().to_numpy(zero_copy_only=False)
-    decoded = form.decode(column.filter(pa.array(there))).at(np.flatnonzero(there))
-    return in_order(decoded, _without(np.flatnonzero(~there), schema, defaults))
+    is_valid = column.is_valid().to_numpy(zero_copy_only=False)
+    decoded = form.decode(column.filter(pa.array(is_valid))).at(np.flatnonzero(is_valid))
+    return in_order(decoded, _without(np.flatnonzero(~is_valid), schema, defaults))
 
 
 def _without(rows: np.ndarray, schema: Schema, defaults: Mapping[str, Any]) -> Decoded:

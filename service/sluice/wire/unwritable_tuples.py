@@ -30,9 +30,9 @@ def of_present(column: pa.Array, mask: Callable[[pa.Array], Mask]) -> Mask:
     inside = mask(column.drop_null())
     if inside is None:
         return None
-    there = np.array(column.is_valid())
-    there[there] = inside
-    return there
+    row_mask = np.array(column.is_valid())
+    row_mask[row_mask] = inside
+    return row_mask
 
 
 def of_items(mask: Mask, offsets: pa.Array) -> Mask:
@@ -43,10 +43,10 @@ def of_items(mask: Mask, offsets: pa.Array) -> Mask:
     return np.asarray(np.diff(before[offsets.to_numpy()]) > 0, np.bool_)
 
 
-def texts_outside(column: pa.Array, known: Iterable[str]) -> np.ndarray:
+def texts_outside(column: pa.Array, writable: Iterable[str]) -> np.ndarray:
     """The texts that are none of these."""
     texts = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
-    return ~np.array(pc.is_in(texts, pa.array(known, texts.type)))
+    return ~np.array(pc.is_in(texts, pa.array(writable, texts.type)))
 
 
 def refusals(tuples: pa.RecordBatch, schema: Schema, masks: Mapping[str, tuple[Mask, str]]) -> dict[int, str]:

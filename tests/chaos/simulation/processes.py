@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
@@ -35,6 +35,8 @@ from sluice.state.checkpoint_start import open_checkpoint
 from sluice.state.message import Message
 from sluice.state.server import state_server
 from sluice.state.server.request import StateServerError, request
+from sluice.state.snapshot_archive import SnapshotArchive
+from sluice.state.snapshot_uploads import SnapshotUploads
 from tests.chaos.simulation import simulated_clients
 from tests.chaos.simulation.scheduler import Killed, Process, World, world
 from tests.chaos.simulation.simulated_files import Path
@@ -254,7 +256,9 @@ class Query:
     def run(self) -> None:
         """Raises the error of the batch that fails."""
         batch = self._log.begin()
-        with clients(self._plan.pipeline.settings.kafka, "admin") as requests:
+        archive = SnapshotArchive.of(self._plan)
+        uploads = SnapshotUploads(self._plan, archive, lambda _: None) if archive else nullcontext()
+        with uploads, clients(self._plan.pipeline.settings.kafka, "admin") as requests:
             while True:
                 if batch is not None:
                     self._written(batch)

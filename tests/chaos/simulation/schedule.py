@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
 from typing import NamedTuple
@@ -12,6 +12,7 @@ from sluice.batch.query_plan import Bounds
 from sluice.kafka import ledger
 from sluice.kafka.batch_report import Entry
 from sluice.model.spec import Pipeline
+from sluice.time_units import SECOND
 from tests.chaos.simulation import workload
 from tests.chaos.simulation.processes import Ended, Instance, with_checkpoint
 from tests.chaos.simulation.scheduler import Process, World
@@ -51,6 +52,7 @@ KINDS = {
     "snapshots": 3,
     "cluster": 2,
     "damage": 2,
+    "store": 2,
 }
 #: faults of processes, of which several are in the choice, and others; and those for which a kind of schedule stands
 PROCESSES = ("kill driver", "kill state", "kill all", "kill all", "stop driver", "stop state", "kill copy")
@@ -59,16 +61,17 @@ OTHERS = (
     "stale leader", "cut off",
 )  # fmt: skip
 OF_KIND = {
-    "one": ("END_TXN LATE", "END_TXN LOSE", "PRODUCE LATE", "TXN_OFFSET_COMMIT LATE", "kill driver"),
-    "power": ("lose power",), "copy": ("start a copy",), "standby": ("kill driver", "stop driver", "kill all"),
-    "changes": ("change buckets", "change writers", "grow outputs", "lose disk"),
+    "one": ("END_TXN LATE", "END_TXN LOSE", "PRODUCE LATE", "TXN_OFFSET_COMMIT LATE", "kill driver", "forget groups"),
+    "power": ("lose power",), "store": ("lose machine",), "buckets": ("forget groups",), "copy": ("start a copy",),
+    "standby": ("kill driver", "stop driver", "kill all"),
+    "changes": ("change buckets", "change writers", "grow outputs", "lose disk", "forget groups"),
     "snapshots": ("flip snapshot", "kill copy", "kill copy"),
     "cluster": ("a write fails", "a write fails", "disk full", "kill state", "kill tasks", "kill tasks"),
     "damage": ("flip log", "flip log", "flip snapshot"),
     "twins": ("cut off", "stop driver", "kill state", "move back"),
 }  # fmt: skip
-#: without the records in Kafka nothing replaces a damaged log
-NEVER = ("power", "flip log")
+#: faults that do not belong to a kind of schedule: without the records in Kafka nothing replaces a damaged log
+NEVER = {("power", "flip log"), ("store", "flip log")}
 #: changes after which a batch that is in parts is one of another shape
 CHANGES = ("change buckets", "change writers", "grow outputs")
 #: what an instance says that another one has replaced between a look at the ledger and a request
@@ -83,6 +86,8 @@ BEFORE_A_COPY, AFTER_A_COPY = (
     ("cut off", "stop driver", "outage"),
     ("move back", "move back", "heal", "heal", "kill all"),
 )
+#: bounds in bytes that cut a batch of a few records
+BYTES = (100, 400)
 #: the operators of a pipeline: both in some schedules, one in most, which takes less time
 PIPELINES = (("sums",), ("ranks",), ("ranks",), ("sums", "ranks"))
 #: simulated seconds within which all must have come out after the last record, and within which nothing may be hidden
@@ -99,12 +104,14 @@ class Setting(NamedTuple):
     kind       one of KINDS: one writer; a writer for each bucket; losses of power; a second instance with a copy of the
                checkpoint; two new instances; two instances of which one waits for the lead; other buckets, writers and
                topic partitions after restarts, and lost disks; many batches and snapshots; tasks that Spark repeats;
-               damaged files
+               damaged files; machines that are lost, with a store of `state:`
     operators  names of operators of the pipeline
     most       records of a topic partition in a batch
     forked     whether snapshots are written by copies of the state servers
     eager      whether a snapshot is due after each batch
     cluster    whether each batch is a job, whose tasks Spark repeats
+    bytes      bound on pieces and parts of a batch and on what is not spooled, and the size of a large batch; 0: the
+               product's bounds, below which all batches are
     states     whether the state at the end is compared, which takes a seventh of the time
     """
 
@@ -117,6 +124,7 @@ class Setting(NamedTuple):
     forked: bool
     eager: bool
     cluster: bool
+    bytes: int
     states: bool
 
     @classmethod
@@ -128,11 +136,20 @@ class Setting(NamedTuple):
         operators = seeded.choice(PIPELINES)
         buckets, records, most = seeded.choice([1, 1, 2, 2, 3]), seeded.randint(6, 16), seeded.randint(2, 8)
         forked, eager = seeded.random() < 0.4, seeded.random() < 0.4
-        if kind == "snapshots":  # enough batches to remove what is old
-            return cls(kind, operators, 1, writers, records + 16, 2, forked, eager=True, cluster=False, states=True)
-        states = kind in ("power", "damage") or seeded.random() < 0.3
-        cluster = seeded.random() < 0.1 or kind == "cluster"
-        return cls(kind, operators, buckets, writers, records, most, forked, eager, cluster, states)
+        small = seeded.choice([0, 0, *BYTES])
+        many = kind in ("snapshots", "store")
+        if many:  # enough batches to remove what is old
+            buckets, records, most, eager = 1 if kind == "snapshots" else buckets, records + 16, 2, True
+        states = many or kind in ("power", "damage") or seeded.random() < 0.3
+        cluster = not many and (seeded.random() < 0.1 or kind == "cluster")
+        return cls(kind, operators, buckets, writers, records, most, forked, eager, cluster, small, states)
+
+    @property
+    def bounds(self) -> Bounds:
+        snapshot = 0 if self.forked else Bounds().snapshot
+        if not self.bytes:
+            return Bounds(snapshot=snapshot)
+        return Bounds(self.bytes, self.bytes, self.bytes, self.bytes, snapshot)
 
 
 class Planned(NamedTuple):
@@ -182,14 +199,15 @@ class Simulation:
         self.instances: list[Instance] = []
         self.wrong: list[str] = []
         self._copied = False
+        #: where the ledger was when the folder was lost
+        self._restored_from: dict[tuple[str, int], int] | None = None
         #: the number of the instance that the operator wants; the other one is not started again
         self.active = 0
 
     def run(self) -> Outcome:
         for topic, partitions in workload.TOPICS.items():
             self.kafka.create(topic, partitions)
-        bounds = Bounds(snapshot=0) if self.setting.forked else Bounds()
-        with simulated(bounds, eager=self.setting.eager):
+        with simulated(self.setting.bounds, eager=self.setting.eager, large=self.setting.bytes):
             self.world.run(self._run)
         if self.world.stood_still:
             self.wrong.append(self.world.stood_still)
@@ -249,10 +267,17 @@ class Simulation:
 
     def _read(self) -> dict[tuple[str, int], int]:
         """The offsets at which the last batch of the ledger ends; empty if it has none."""
+        entries = self._entries()
+        return self._end_of(entries[-1]) if entries else {}
+
+    def _entries(self) -> list[Entry]:
         visible, _ = self.kafka.partitions[ledger.TOPIC, 0].visible(0, committed=True)
-        entries = [record.value for _, record in visible if record.key == workload.NAME.encode() and record.value]
-        planned = Entry.from_json(entries[-1]).planned if entries else None
-        return {} if planned is None else dict(planned.offsets)
+        values = [record.value for _, record in visible if record.key == workload.NAME.encode() and record.value]
+        return [Entry.from_json(value) for value in values]
+
+    @staticmethod
+    def _end_of(entry: Entry) -> dict[tuple[str, int], int]:
+        return {} if entry.planned is None else dict(entry.planned.offsets)
 
     def _hidden(self) -> list[tuple[str, int]]:
         return [place for place, one in self.kafka.partitions.items() if one.stable < one.end]
@@ -280,9 +305,10 @@ class Simulation:
 
     def _pipeline(self, name: str) -> Pipeline:
         durability = "machine" if self.setting.kind == "power" else "process"
+        store = {"state": "/store", "snapshot_interval": SECOND} if self.setting.kind == "store" else {}
         return with_checkpoint(
             self._base, f"/{name}/checkpoint", buckets=self.setting.buckets, writers=self.setting.writers,
-            durability=durability,
+            durability=durability, **store,
         )  # fmt: skip
 
     # ---- faults ------------------------------------------------------------------------------------------------------
@@ -309,6 +335,8 @@ class Simulation:
                 self._surround(drawn, at)
             if self.setting.kind == "changes":
                 drawn[at:at] = self._in_parts()
+            if self.setting.kind == "power" and seeded.random() < 0.4:  # the folder that is left is a restored one
+                drawn[:at] = [Planned("driver", "", seeded.randrange(100), "lose disk")]
             if self.setting.kind == "snapshots" and seeded.random() < 0.5:  # one is incomplete, and a later one damaged
                 killed = Planned("copy", "", seeded.randrange(8), "kill copy")
                 drawn[at:] = [killed, Planned("driver", "", seeded.randrange(200), "flip snapshot")]
@@ -335,7 +363,7 @@ class Simulation:
 
     def _names(self) -> list[str]:
         requests = [f"{api} {effect.name}" for api in APIS for effect in Effect]
-        others = [one for one in OTHERS if (self.setting.kind, one) != NEVER]
+        others = [one for one in OTHERS if (self.setting.kind, one) not in NEVER]
         return [*PROCESSES * 2, *self._seeded.sample(requests, 12), *others, *OF_KIND.get(self.setting.kind, [])]
 
     def _watch(self, process: Process, what: str) -> None:
@@ -424,10 +452,18 @@ class Simulation:
         self.disk.failing = self._seeded.choice(["state", "state", "driver"])
 
     def _lose_power(self, _seconds: float) -> None:
-        """What was read is gone from Kafka, too, so the folder is the only copy of the state."""
+        """What was read is gone from Kafka, too, so the folder is the only copy of the state; unless the folder was
+        lost, and no batch was written since then.
+        """
         self._kill_all(0.0)
         self.disk.lose_power(self._seeded)
-        for place, offset in self._read().items():
+        if self._read() != self._restored_from:
+            self._delete_records(self._read())
+
+    def _delete_records(self, before: Mapping[tuple[str, int], int]) -> None:
+        """Kafka deletes the records before these offsets."""
+        self.happened.append("delete records")
+        for place, offset in before.items():
             self.kafka.partitions[place].start = offset
 
     def _flip_snapshot(self, _seconds: float) -> None:
@@ -505,9 +541,39 @@ class Simulation:
 
     def _lose_disk(self, _seconds: float) -> None:
         """The checkpoint of the first instance is gone. Kafka has all records."""
+        if "lose power" in self.happened:  # it has not
+            return
         self._kill_all(0.0)
+        self._restored_from = self._read()
         if self.disk.find(Path("/a/checkpoint")) is not None:
             del self.disk.folder_of(Path("/a/checkpoint"))["checkpoint"]
+
+    def _lose_machine(self, seconds: float) -> None:
+        """The checkpoint is gone, and of the records those that the snapshots in the store make needless. Of one bucket
+        the newest of two may be damaged.
+        """
+        self._lose_disk(seconds)
+        stored = [self._stored(number) for number in range(self.setting.buckets)]
+        if not all(stored):
+            return
+        damaged = self._seeded.choice(stored) if self._seeded.random() < 0.4 else []
+        if len(damaged) > 1:
+            data = self.disk.need(damaged.pop()[1]).data
+            data[self._seeded.randrange(len(data))] ^= 1
+        version = min(snapshots[-1][0] for snapshots in stored)
+        self._delete_records(next(self._end_of(entry) for entry in self._entries() if entry.batch == version - 1))
+
+    def _stored(self, number: int) -> list[tuple[int, Path]]:
+        """The snapshots of a bucket in the store, the oldest first: version and file."""
+        folder = Path(f"/store/{workload.NAME}/snapshots/{self.setting.buckets}/{number}")
+        inode = self.disk.find(folder)
+        names = [name for name in (inode.entries or () if inode else ()) if name.endswith(".state")]
+        return sorted((int(name.partition("-")[0]), folder / name) for name in names)
+
+    def _forget_groups(self, _seconds: float) -> None:
+        """The service stands for a week: the brokers remove the offsets of its groups, and its transactional ids."""
+        self._kill_all(0.0)
+        self.kafka.forget()
 
     def _changed(self, **settings: object) -> None:
         instance = self.instances[0]

@@ -25,7 +25,7 @@ import confluent_kafka
 import pyarrow as pa
 from confluent_kafka.admin import AdminClient
 
-from sluice.batch import query_plan
+from sluice.batch import commit, query_plan
 from sluice.checkpoint import checkpoint_identity
 from sluice.kafka import batch_writer, client, requests
 from sluice.kafka.librdkafka import producer_queue
@@ -38,6 +38,7 @@ from sluice.state import (
     checkpoint_start,  # noqa: F401 - as above
     restore,  # noqa: F401 - as above
     snapshot_schedule,
+    snapshot_uploads,  # noqa: F401 - as above
     snapshots,  # noqa: F401 - as above
 )
 from sluice.state.server import pool, state_server
@@ -186,9 +187,9 @@ def _replacements(_loaded: int) -> list[tuple[ModuleType, str, object]]:
 
 
 @contextmanager
-def simulated(bounds: query_plan.Bounds, *, eager: bool = False) -> Iterator[None]:
+def simulated(bounds: query_plan.Bounds, *, eager: bool = False, large: int = 0) -> Iterator[None]:
     """The product works on the simulated world during the block. `bounds`: of the plans of the product. With `eager`, a
-    snapshot is due after each batch.
+    snapshot is due after each batch. `large`: bytes above which a batch is large; 0: the product's bound.
     """
     undo: list[tuple[ModuleType, str, object]] = []
 
@@ -210,6 +211,8 @@ def simulated(bounds: query_plan.Bounds, *, eager: bool = False) -> Iterator[Non
     put(state_server, "pickle", by_reference)
     if eager:
         put(snapshot_schedule, "MAX_REPLAY_S", -1.0)
+    if large:
+        put(commit, "LARGE", large)
     put(pool, "connection", connection)
     put(pool, "reachable", lambda: True)
     put(batch_writer, "_writers", OfProcess("writers"))

@@ -254,6 +254,17 @@ class Kafka:
             raise BrokerError(KafkaError.UNSTABLE_OFFSET_COMMIT)
         return found.offsets.get(place)
 
+    def forget(self) -> None:
+        """Removes what brokers keep for a week after its last use: offsets of groups, and transactional ids. What a
+        transaction that has not ended holds stays.
+        """
+        for group in self.groups.values():
+            if not group.pending:
+                group.offsets.clear()
+        ended = [name for name, one in self.transactions.items() if one.state in {"empty", "ended"}]
+        for name in ended:
+            del self.transactions[name]
+
     # ---- of groups ---------------------------------------------------------------------------------------------------
 
     def take_part(self, group: str, member: int, process: Process) -> int | None:

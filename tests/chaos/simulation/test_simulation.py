@@ -130,6 +130,25 @@ def test_offsets_of_a_transaction_are_visible_after_its_marks():
     world.run(work)
 
 
+def test_brokers_forget_what_was_not_used_for_a_week_but_nothing_of_an_open_transaction():
+    world, kafka = brokers()
+
+    def work() -> None:
+        for name, group in (("ended", "old"), ("open", GROUP)):
+            _, epoch = kafka.init_producer_id(name, 60.0)
+            kafka.add(name, epoch, groups=[group])
+            kafka.commit_offset(name, epoch, group, PLACE, Offset(7, ""))
+        kafka.groups[GROUP].offsets[PLACE] = Offset(6, "")
+        kafka.end_transaction("ended", 0, commit=True)
+        world.tick("wait", 5.0)
+        kafka.forget()
+
+    world.run(work)
+    assert kafka.transactions.keys() == {"open"}
+    assert kafka.committed_offset("old", PLACE, stable=True) is None
+    assert kafka.committed_offset(GROUP, PLACE, stable=False) == Offset(6, "")
+
+
 def late(*, verifies: bool) -> tuple[Kafka, str]:
     """A record of an aborted transaction arrives after the abort; then the same id commits another transaction."""
     world, kafka = brokers(verifies=verifies)
@@ -267,6 +286,13 @@ def test_a_machine_that_is_cut_off_gets_no_answer_while_others_do():
     world.run(work)
     assert answered["b1"] < 1.0
     assert answered["a1"] >= 10.0
+
+
+def test_a_lost_machine_goes_on_from_the_store_and_the_records_behind_it():
+    outcomes = [Simulation(seed, kinds=["store"]).run() for seed in range(8)]
+    assert not [wrong for outcome in outcomes for wrong in outcome.wrong]
+    needed = [outcome for outcome in outcomes if {"lose machine", "delete records"} <= {*outcome.faults}]
+    assert needed, "Kafka had all records in each schedule"
 
 
 def test_schedules_of_one_kind_may_be_chosen():

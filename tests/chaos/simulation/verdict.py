@@ -14,7 +14,7 @@ from sluice.batch.query_plan import Plan
 from sluice.checkpoint import checkpoint_identity, offset_log
 from sluice.checkpoint.checkpoint_folder import store_of
 from sluice.kafka import ledger
-from sluice.kafka.batch_report import Entry
+from sluice.kafka.batch_report import Entry, Planned
 from sluice.state.bucket import Bucket
 from sluice.state.restore import unreadable
 from tests.chaos.simulation import workload
@@ -137,8 +137,19 @@ def _states(simulation: Simulation) -> Iterator[str]:
         yield from _differing(simulation, plan, committed)
 
 
+def _plans(simulation: Simulation, plan: Plan) -> dict[int, Planned]:
+    """The plans of all batches, also of those that the product has removed from the ledger."""
+    before = ledger.plan_key(plan.pipeline.name, plan.query, 0)[:-1]
+    keyed = [(record.key or b"", record.value) for _, record in _committed(simulation, ledger.TOPIC)]
+    return {
+        int(key.removeprefix(before)): Planned.of_fields(json.loads(value))
+        for key, value in keyed
+        if value and key.startswith(before)
+    }
+
+
 def _differing(simulation: Simulation, plan: Plan, committed: int) -> Iterator[str]:
-    known = ledger.plans(plan.pipeline.settings.kafka, plan.pipeline.name, plan.query)
+    known = _plans(simulation, plan)
     past = list(inputs_again(plan, known[-1], [known[number] for number in range(committed + 1)]))
     if found := unreadable(plan, committed + 1):
         if "flip log" not in simulation.happened:

@@ -1,17 +1,37 @@
-"""A program that compiles everything, then prints each kernel that a conformance case needs beyond it."""
+"""A program that prints each kernel that conformance cases need beyond those that were compiled in advance.
+
+Without arguments everything is compiled first, for all cases; with names of cases the parts of each case's pipeline, in
+a process of its own.
+"""
 
 from __future__ import annotations
 
+import os
+import sys
+from collections.abc import Iterable
 from typing import Any
 
-from sluice.batch.kernel_warm_up import everything
+from sluice.batch.kernel_warm_up import Work, everything, of_pipeline
 from sluice.compiler.kernel_cache import KernelCache
 from sluice.testing import run_case
-from tests.spec.conformance_vectors import all_cases
+from sluice.testing.one_operator import pipeline_of
+from tests.spec.conformance_vectors import Case, all_cases
 
 
-def main() -> None:
-    for part in everything():
+def main(names: list[str]) -> None:
+    if not names:
+        print_needed(everything(), all_cases())
+    for case in [case for case in all_cases() if case["name"] in names]:
+        if not (pid := os.fork()):
+            print_needed(of_pipeline(pipeline_of(case)), [case])
+            sys.stdout.flush()
+            os._exit(0)
+        os.waitpid(pid, 0)
+
+
+def print_needed(parts: Iterable[Work], cases: Iterable[Case]) -> None:
+    """Prints each kernel that the cases need beyond those of the parts."""
+    for part in parts:
         part()
     load = KernelCache.load_overload
 
@@ -20,9 +40,9 @@ def main() -> None:
         return load(self, sig, target_context)
 
     KernelCache.load_overload = reported  # type: ignore[method-assign]
-    for case in all_cases():
+    for case in cases:
         run_case(case)
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

@@ -11,8 +11,8 @@ import pytest
 
 from sluice.columns.interner import Interner
 from sluice.columns.intrusive_list import NIL
+from sluice.columns.saved_columns import Format, StateError
 from sluice.columns.state_tables import FreeSlots, Table, Tables, keep_texts, moved_to, walked, words
-from sluice.columns.tables import Format, StateError
 
 LISTS = np.dtype([("first", np.int32), ("best", np.int32)])
 TABLES = {

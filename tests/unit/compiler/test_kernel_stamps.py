@@ -39,7 +39,7 @@ MODULES = {
         from typing import NamedTuple, TYPE_CHECKING
         from sluice.columns import lists
         from sluice.columns.kernel import kernel
-        from sluice.columns.tables import SIZE, Table as Rows
+        from sluice.columns.saved_columns import SIZE, Table as Rows
         class Fields(NamedTuple):
             first: int
         LIMITS = []
@@ -60,7 +60,7 @@ MODULES = {
         def unused(row):
             return lists.OTHER
     """,
-    "columns/tables.py": """
+    "columns/saved_columns.py": """
         from sluice.columns.sizes import SIZE
         class Table:
             rows = 1

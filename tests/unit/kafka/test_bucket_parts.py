@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 import pytest
+from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from sluice.kafka import ledger
@@ -144,9 +145,29 @@ def test_a_start_finds_the_plan_of_a_batch_that_is_in_parts(kafka, query):
     assert (entry.planned, entry.buckets, entry.parted) == (planned_for(0), 2, ("raw", "sums"))
     assert ledger.entry_in_parts(kafka, query, MINE, 1, parts) is None, "the batch is closed"
     assert ledger.entry_in_parts(kafka, query, "another checkpoint", 0, parts) is None
-    entry = ledger.first_part(kafka, query)
+    entry = ledger.first_part(kafka, query, fenced=True)
     assert (entry.query_id, entry.fingerprint, entry.buckets, entry.planned) == (MINE, "shape", 2, planned_for(0))
     assert ledger.plans(kafka, query, MINE) == {-1: Planned(0, {("in", 0): 0}, 0)}
+
+
+def test_a_start_does_not_wait_for_a_first_batch_that_a_killed_process_has_left_open(kafka, query):
+    """Brokers abort its transactions after a minute, and after 15 if the batch is large; the start ends them itself."""
+    written(TransactionalWriter(settings(kafka, query, bucket=1)), query, 0)
+    for name in (query, ledger.part_of(query, 0)):
+        killed = Producer(kafka | {"transactional.id": ledger.transactional_id_of(name)})
+        killed.init_transactions()
+        killed.begin_transaction()
+        killed.produce(ledger.TOPIC, b"{}", b"unfinished")
+        killed.flush()
+        offset, group = ledger.offset_after(0, MINE, planned_for(0)), ledger.group_member(kafka, name)
+        killed.send_offsets_to_transaction([offset], group.consumer_group_metadata())
+    began = time.monotonic()
+    assert ledger.first_part(kafka, query, fenced=False).query_id == MINE
+    assert [part and part.next_batch for part in ledger.part_positions(kafka, query, 2)] == [None, 1]
+    assert time.monotonic() - began < 20
+    ledger.fenced_parts(kafka, query, 2)
+    ledger.reset_parts(kafka, query, 2)
+    assert time.monotonic() - began < 40
 
 
 def test_a_part_ahead_of_the_ledger_by_more_than_one_batch_is_refused(kafka, query):

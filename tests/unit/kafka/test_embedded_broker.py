@@ -11,8 +11,9 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from sluice.kafka.embedded_broker import BrokerError, EmbeddedBroker, EmbeddedCluster
+from sluice.kafka.embedded_broker import BrokerError, EmbeddedBroker
 from sluice.kafka.topics import create
+from tests.recovery.harness.embedded_cluster import EmbeddedCluster
 
 pytestmark = pytest.mark.kafka
 

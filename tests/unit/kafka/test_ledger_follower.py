@@ -1,4 +1,4 @@
-"""What the follower of the ledger does at errors that are not Kafka's."""
+"""The followers of a ledger share a client; what they do at errors that are not Kafka's."""
 
 from __future__ import annotations
 
@@ -11,19 +11,20 @@ from confluent_kafka import KafkaError, KafkaException
 from sluice.kafka import ledger_follower
 from sluice.kafka.batch_report import Entry, Report
 from sluice.kafka.ledger_follower import Follower
+from tests.unit.test_processes import await_true
 
 NOWHERE = {"bootstrap.servers": "nowhere:1"}
 
 
 class Message:
-    def __init__(self, offset, value):
-        self._offset, self._value = offset, value
+    def __init__(self, offset, value, query=b"q"):
+        self._offset, self._value, self._query = offset, value, query
 
     def error(self):
         return None
 
     def key(self):
-        return b"q"
+        return self._query
 
     def value(self):
         return self._value
@@ -75,6 +76,45 @@ def ledger(monkeypatch):
 
 def warnings(caplog):
     return [record.message for record in caplog.records if record.levelno == logging.WARNING]
+
+
+def test_queries_share_a_client_and_each_gets_its_own_entries(ledger):
+    messages, consumers = ledger
+    ours, others = queue.Queue(), queue.Queue()
+    with Follower(NOWHERE, "q", ours.put), Follower(NOWHERE, "other", others.put):
+        messages.put(Message(40, entry(6)))
+        messages.put(Message(41, entry(1), b"other"))
+        messages.put(Message(42, entry(7)))
+        assert [ours.get(timeout=30).batch for _ in range(2)] == [6, 7]
+        assert others.get(timeout=30).batch == 1
+        assert (ours.empty(), others.empty()) == (True, True)
+    assert len(consumers) == 1
+
+
+def test_a_later_query_reads_from_its_own_start_and_the_others_see_no_entry_twice(ledger):
+    messages, consumers = ledger
+    ours, others = queue.Queue(), queue.Queue()
+    with Follower(NOWHERE, "q", ours.put):
+        messages.put(Message(40, entry(6)))
+        assert ours.get(timeout=30).batch == 6
+        with Follower(NOWHERE, "other", others.put):
+            await_true(lambda: consumers[0].assigned == [40, 40])
+            for message in (Message(40, entry(6)), Message(41, entry(1), b"other"), Message(42, entry(7))):
+                messages.put(message)
+            assert (ours.get(timeout=30).batch, others.get(timeout=30).batch) == (7, 1)
+    assert len(consumers) == 1
+
+
+def test_a_query_that_has_stopped_gets_no_entry_and_the_next_one_has_a_new_client(ledger):
+    messages, consumers = ledger
+    stopped, later = queue.Queue(), queue.Queue()
+    with Follower(NOWHERE, "q", stopped.put):
+        pass
+    with Follower(NOWHERE, "q", later.put):
+        messages.put(Message(40, entry(6)))
+        assert later.get(timeout=30).batch == 6
+    assert stopped.empty()
+    assert len(consumers) == 2
 
 
 def test_an_entry_that_cannot_be_read_is_logged_once_per_cause_and_left_out(ledger, caplog):

@@ -23,7 +23,6 @@ COUNTED = """
 """
 COUNT, TIME = "sliding, count(10), count(1), partitioned", "tumbling, time(1.0), partitioned"
 MAPPED = "  - {name: m, map: in, output: {out: {k: k}}}\n"
-DEDUPED = "  - {name: d, dedup: in, window: period time(5.0), by: [k], output: [out]}\n"
 WITHOUT_KEY = "  - {name: a, aggregate: in, window: 'tumbling, count(3)', output: {out: {n: Count()}}}\n"
 
 

@@ -12,7 +12,7 @@ from pyspark import SparkContext
 from pyspark.errors import PySparkException
 
 from sluice.checkpoint.checkpoint_identity import CheckpointError, UnreadableStateError
-from sluice.columns.tables import StateError
+from sluice.columns.saved_columns import StateError
 from sluice.kafka.kafka_errors import (
     DataLossError,
     ExpiredError,
@@ -62,7 +62,7 @@ OWN = {
     "kafka.kafka_errors.ExpiredError": (ExpiredError, 6),
     "checkpoint.checkpoint_identity.CheckpointError": (CheckpointError, 4),
     "checkpoint.checkpoint_identity.UnreadableStateError": (UnreadableStateError, 6),
-    "columns.tables.StateError": (StateError, 4),
+    "columns.saved_columns.StateError": (StateError, 4),
 }
 
 

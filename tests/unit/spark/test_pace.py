@@ -17,7 +17,7 @@ from sluice.config.load import load_text
 from sluice.model.spec import Properties, Settings
 from sluice.spark import source as module
 from sluice.spark.query import prepare
-from sluice.spark.source import POLL, POLL_RECORDS, BatchSize, Pace, measured, pace, pace_of, read, size_of
+from sluice.spark.source import POLL, POLL_RECORDS, BatchSize, Pace, pace, pace_of, read, record_size, size_of
 from sluice.spark.spark_internals import limit_batches
 
 PIPELINE = """
@@ -74,6 +74,10 @@ def test_the_consumer_is_closed_in_a_thread_of_its_own(monkeypatch):
     pipeline = load_text("kafka: {bootstrap.servers: 'localhost:1'}\npipeline: p\n" + text, "p.yaml")
     assert measured(Plan(pipeline, "query", "start", "checkpoint", 1, {})) == Pace(5000, POLL_RECORDS)
     assert closed_in == ["sluice-discard"]
+
+
+def measured(plan):
+    return pace_of(plan.pipeline.settings, record_size(plan))
 
 
 def unreadable():

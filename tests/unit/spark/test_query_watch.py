@@ -114,15 +114,15 @@ class Looks(StopRequest):
 
 
 def test_looks_become_rarer_while_a_query_reports_nothing():
-    query, stop = Query(), Looks(5)
+    query, stop = Query(), Looks(6)
     query.status = {"isTriggerActive": False, "message": "Waiting for data to arrive"}
 
     def look():
-        if len(stop.seconds) == 4:
+        if len(stop.seconds) == 5:
             query.reports = [worked(1, 0)]
 
     watch(watched(query), stop, Health(), look=look)
-    assert stop.seconds == [0.25, 0.5, 1.0, 1.0, 1.0, 0.25]
+    assert stop.seconds == [0.25, 0.5, 1.0, 2.0, 2.0, 2.0, 0.25]
 
 
 def refuse(_):

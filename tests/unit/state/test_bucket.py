@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from sluice.batch.packed_rows import Packed
 from sluice.batch.query_plan import BOUNDS, Bounds
-from sluice.columns.tables import StateError
+from sluice.columns.saved_columns import StateError
 from sluice.kafka.kafka_errors import TakenOverError
 from sluice.state import bucket as module
 from sluice.state import snapshot_schedule

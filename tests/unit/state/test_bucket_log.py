@@ -7,7 +7,7 @@ import pytest
 from xxhash import xxh3_64_intdigest
 
 from sluice.batch.packed_rows import IDLE_CLOCK, RECORDS
-from sluice.columns.tables import StateError
+from sluice.columns.saved_columns import StateError
 from sluice.state.bucket_log import HEAD, MARK, START, SUM, Entry, Log
 from sluice.state.checksummed_blocks import DamagedError, Owner
 from sluice.state.message import Message

@@ -308,7 +308,7 @@ def test_a_start_takes_the_identity_of_an_instance_whose_buckets_have_begun_the_
     monkeypatch.setattr(checkpoint_start.ledger, "take_over", lambda *_: 1)
     monkeypatch.setattr(checkpoint_start.ledger, "fenced_parts", fenced)
     monkeypatch.setattr(checkpoint_start.ledger, "entry_in_parts", lambda *_: None)
-    monkeypatch.setattr(checkpoint_start.ledger, "first_part", lambda *_: next(iter(begun), None))
+    monkeypatch.setattr(checkpoint_start.ledger, "first_part", lambda *_, **_fenced: next(iter(begun), None))
     writers = replace(given.pipeline, settings=replace(given.pipeline.settings, writers="buckets"))
     assert open_checkpoint(writers, TOPICS, "start").query == "another"
 

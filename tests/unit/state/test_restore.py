@@ -14,7 +14,7 @@ from sluice.kafka.batch_report import Planned
 from sluice.kafka.kafka_errors import HeaderNameError
 from sluice.state import restore as module
 from sluice.state.bucket import Bucket
-from sluice.state.restore import RestoreError, require_restorable, restore
+from sluice.state.restore import NO_ROOM, RestoreError, require_restorable, restore
 from sluice.state.snapshot_archive import NeededOffset, SnapshotArchive, StoredSnapshot
 from sluice.time_units import SECOND
 from tests.unit.checkpoint.memory_store import MemoryStore
@@ -124,6 +124,19 @@ def test_a_damaged_snapshot_is_told_and_the_one_before_it_is_used(given, caplog,
     assert given.restore() == given.state(given.undisturbed)
     assert given.repeated == [4, 5, 6, 7, 8, 9]
     assert "the state of version 7 in the store cannot be used" in caplog.text
+
+
+@pytest.mark.parametrize("number", NO_ROOM)
+def test_a_local_disk_without_room_ends_the_start_and_no_older_state_is_used(given, number):
+    """The older one needs records that Kafka may have deleted: the message would say to give the checkpoint up."""
+
+    def full(*_: object) -> None:
+        raise OSError(number, "no room")
+
+    given.monkeypatch.setattr(given.archive, "fetch", full)
+    with pytest.raises(OSError, match="no room"):
+        given.restore()
+    assert given.repeated == []
 
 
 def test_a_snapshot_that_is_listed_but_absent_is_told_and_the_one_before_it_is_used(given, caplog):

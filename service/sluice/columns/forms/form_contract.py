@@ -152,9 +152,9 @@ def with_nulls(values: Sequence[Any], read: Callable[[Sequence[Any]], pa.Array])
     return spread(read(present), pa.array([value is not None for value in values]))
 
 
-def spread(present: pa.Array, there: pa.BooleanArray) -> pa.Array:
-    """The values in the rows in which `there` is true, null in the others."""
-    rows = there.to_numpy(zero_copy_only=False)
+def spread(present: pa.Array, is_valid: pa.BooleanArray) -> pa.Array:
+    """The values in the rows in which `is_valid` is true, null in the others."""
+    rows = is_valid.to_numpy(zero_copy_only=False)
     return present.take(pa.array(np.cumsum(rows) - 1, mask=~rows))
 
 
@@ -163,4 +163,4 @@ def or_none(array: pa.Array, convert: Callable[[pa.Array], list[Any]]) -> list[A
     if not array.null_count:
         return convert(array)
     values = iter(convert(array.drop_null()))
-    return [next(values) if there else None for there in array.is_valid().to_pylist()]
+    return [next(values) if is_valid else None for is_valid in array.is_valid().to_pylist()]

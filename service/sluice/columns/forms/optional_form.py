@@ -87,13 +87,13 @@ class OptionalForm(ColumnForm):
         return with_nulls(values, self.present.from_user)
 
     def pieces(self, array: pa.Array) -> pa.LargeBinaryArray:
-        there = array.is_valid()
+        is_valid = array.is_valid()
         pieces = self.present.pieces(array.drop_null() if array.null_count else array)
         if array.null_count:
-            pieces = pc.coalesce(spread(pieces, there), pa.scalar(b"", pa.large_binary()))
-        said = pa.array([b"\0", b"\1"], pa.large_binary()).take(there.cast(pa.int8()))
+            pieces = pc.coalesce(spread(pieces, is_valid), pa.scalar(b"", pa.large_binary()))
+        said = pa.array([b"\0", b"\1"], pa.large_binary()).take(is_valid.cast(pa.int8()))
         return pc.binary_join_element_wise(said, pieces, pa.scalar(b"", pa.large_binary()))
 
     def from_spans(self, content: np.ndarray, spans: Spans) -> pa.Array:
         values = self.present.from_spans(content, spans.present())
-        return values if spans.there.all() else spread(values, pa.array(spans.there))
+        return values if spans.is_present.all() else spread(values, pa.array(spans.is_present))

@@ -11,22 +11,22 @@ from sluice.time_units import SECOND
 
 
 def early(
-    typed: ExpressionChecks, index: int, shape: AggregateShape, clause: ParsedClause, window: Window
+    checks: ExpressionChecks, index: int, shape: AggregateShape, clause: ParsedClause, window: Window
 ) -> Early | None:
     """The policy of early results; None without one."""
-    if shape.early is None or clause.faults or typed.shaped.partly(typed.path(index)):
+    if shape.early is None or clause.faults or checks.shaped.partly(checks.path(index)):
         return None
-    path = typed.path(index, "early")
+    path = checks.path(index, "early")
     policies, faults = read_early(shape.early)
     for fault in faults:
-        typed.report.fault(path, fault)
+        checks.report.fault(path, fault)
     if not window.early:
-        typed.report.problem(path, f"early only with a {kinds_with_early()} window (rule F8){_instead(clause)}")
+        checks.report.problem(path, f"early only with a {kinds_with_early()} window (rule F8){_instead(clause)}")
     elif why := window.no_early():
-        typed.report.problem(path, f"no early, as {why} (rule F8)")
+        checks.report.problem(path, f"no early, as {why} (rule F8)")
     counts = [policy.tuples for policy in policies if policy.tuples is not None]
     times = [policy.timer.nanoseconds for policy in policies if policy.timer is not None]
-    _warn(typed, index, window, counts, times)
+    _warn(checks, index, window, counts, times)
     return Early(next(iter(counts), None), next(iter(times), None))
 
 
@@ -37,27 +37,27 @@ def _instead(clause: ParsedClause) -> str:
     return "; a slidingTime window has emit: updates"
 
 
-def _warn(typed: ExpressionChecks, index: int, window: Window, counts: list[int], times: list[int]) -> None:
+def _warn(checks: ExpressionChecks, index: int, window: Window, counts: list[int], times: list[int]) -> None:
     """Warns of policies that never give an early result, because the window fires before (F3)."""
-    path, full, timer = typed.path(index, "early"), window.tuples_when_full, window.timer
+    path, full, timer = checks.path(index, "early"), window.tuples_when_full, window.timer
     for size in counts:
         if full is not None and size > full >= 0:
-            typed.report.caution(
+            checks.report.caution(
                 path, f"count({size}) gives no early result: the window is full with {full + 1} tuples"
             )
     for time in times:
         if timer is not None and time >= timer.nanoseconds:
-            typed.report.caution(
+            checks.report.caution(
                 path, f"time({time / SECOND:g}) gives no early result: the timer of the window fires by then"
             )
 
 
 def emitted_rest(
-    typed: ExpressionChecks, index: int, shape: AggregateShape | SortShape, clause: ParsedClause
+    checks: ExpressionChecks, index: int, shape: AggregateShape | SortShape, clause: ParsedClause
 ) -> bool:  # fmt: skip
     """Whether the final mark flushes the window. Checks that it is tumbling (H6)."""
     if shape.emit_rest and not clause.faults and not clause.tumbling:
         closed = "the maximum watermark before the final mark fires it" if clause.sizes else "it has no open batch"
         expected = f"emit_rest only with a tumbling window; this one is a {clause.kind.word}, and {closed} (rule H6)"
-        typed.report.problem(typed.path(index, "emit_rest"), expected)
+        checks.report.problem(checks.path(index, "emit_rest"), expected)
     return shape.emit_rest

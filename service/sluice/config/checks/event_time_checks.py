@@ -35,11 +35,11 @@ WEEK = 7 * 86_400 * SECOND
 
 
 def event_time(
-    given: str | EventTimeShape, schema: Schema, stream: str, path: Path, report: Report
+    value: str | EventTimeShape, schema: Schema, stream: str, path: Path, report: Report
 ) -> EventTime | None:
     """The event time that a stream declares; None if the declaration is wrong, which is reported (E1, W16, W27)."""
-    shape = EventTimeShape.model_validate({"attribute": given}) if isinstance(given, str) else given
-    inner = path if isinstance(given, str) else (*path, "attribute")
+    shape = EventTimeShape.model_validate({"attribute": value}) if isinstance(value, str) else value
+    inner = path if isinstance(value, str) else (*path, "attribute")
     types = dict(schema)
     kind = types.get(shape.attribute)
     if kind is None:

@@ -162,25 +162,25 @@ class ExpressionChecks:
             attributes = unchanged if texts is None else self.computed(index, stream, texts, scope)
             yield stream, attributes, len(self.report.problems) == before
 
-    def output(self, index: int, stream: str, given: Mapping[str, Expression], *, sound: bool = True) -> Output:
+    def output(self, index: int, stream: str, expressions: Mapping[str, Expression], *, sound: bool = True) -> Output:
         """An output. Its attributes become those of the stream, unless they are uncertain because of a problem."""
         shape = self.streams.operators[index]
         sources = [name for _, name in inputs_of(shape)]
-        known = all(name in self.streams.schemas for name in sources)
-        clear = known and stream not in self.shaped.unclear
+        has_schemas = all(name in self.streams.schemas for name in sources)
+        clear = has_schemas and stream not in self.shaped.unclear
         if clear and sound and self.streams.writers.get(stream) == index:
-            self.streams.derive(stream, shape.name, sources, given)
-        return Output(stream, tuple(given.items()))
+            self.streams.derive(stream, shape.name, sources, expressions)
+        return Output(stream, tuple(expressions.items()))
 
     def unchanged(self, stream: str, side: str | None = None) -> dict[str, Expression]:
         """The attributes of an input as expressions. `side` is given if the input is one side of a join."""
         return {name: Attribute(name, kind, side) for name, kind in self.streams.schemas.get(stream, ())}
 
-    def computed(self, index: int, stream: str, given: Mapping[str, str], scope: Scope | None) -> dict[str, Expression]:
-        if not given and stream not in self.shaped.unclear:
+    def computed(self, index: int, stream: str, texts: Mapping[str, str], scope: Scope | None) -> dict[str, Expression]:
+        if not texts and stream not in self.shaped.unclear:
             self.report.problem(self.path(index, "output", stream), "at least one attribute")
         expressions: dict[str, Expression] = {}
-        for name, text in given.items():
+        for name, text in texts.items():
             path = self.path(index, "output", stream, *steps_of(name))
             self.streams.check_attribute(path, name, written=True)
             expression = self.expression(path, text, scope, perhaps_text=True)

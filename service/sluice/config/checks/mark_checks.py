@@ -28,22 +28,22 @@ class Marks(TypedDict):
     marks_in_given: bool
 
 
-def marks(typed: ExpressionChecks, stream: str) -> Marks:
+def marks(checks: ExpressionChecks, stream: str) -> Marks:
     """The fields of the Stream about its incoming marks, as the file gives them."""
-    shape, path = typed.streams.file.streams[stream], ("streams", stream)
+    shape, path = checks.streams.file.streams[stream], ("streams", stream)
     before, after = None, None
     mark_of: tuple[Expression, ...] = ()
     for key in ("mark_when", "marks_in"):
-        if key in shape.model_fields_set and stream in typed.streams.writers:
+        if key in shape.model_fields_set and stream in checks.streams.writers:
             expected = f"no {key}, as an operator writes this stream: its marks are those of the operator"
-            typed.report.problem((*path, key), expected, key)
+            checks.report.problem((*path, key), expected, key)
     if shape.mark_when is not None:
-        inner, scope = (*path, "mark_when"), typed.scope(stream, "in mark_when")
-        before = typed.condition((*inner, "before"), shape.mark_when.before, scope)
-        after = typed.condition((*inner, "after"), shape.mark_when.after, scope)
-        mark_of = typed.keys((*inner, "of"), shape.mark_when.of, scope)
-        if shape.mark_when.before is shape.mark_when.after is None and not typed.shaped.partly(inner):
-            typed.report.problem(inner, "before or after, or both")
+        inner, scope = (*path, "mark_when"), checks.scope(stream, "in mark_when")
+        before = checks.condition((*inner, "before"), shape.mark_when.before, scope)
+        after = checks.condition((*inner, "after"), shape.mark_when.after, scope)
+        mark_of = checks.keys((*inner, "of"), shape.mark_when.of, scope)
+        if shape.mark_when.before is shape.mark_when.after is None and not checks.shaped.partly(inner):
+            checks.report.problem(inner, "before or after, or both")
     is_set = "marks_in" in shape.model_fields_set
     return Marks(mark_before=before, mark_after=after, mark_of=mark_of, marks_in=shape.marks_in, marks_in_given=is_set)
 

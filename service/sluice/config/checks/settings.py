@@ -100,7 +100,7 @@ def state(location: str, report: Report) -> str:
     """The location of the store for snapshots: a URL with one of the known schemes, or a folder."""
     scheme, is_url, path = location.partition("://")
     if is_url and scheme not in SCHEMES:
-        expected = f"a folder, or a URL that begins with {one_of([f'{known}://' for known in SCHEMES])}"
+        expected = f"a folder, or a URL that begins with {one_of([f'{permitted}://' for permitted in SCHEMES])}"
         report.problem(("state",), expected, location)
     elif is_url and (set("?#") & set(path) or "" in path.rstrip("/").split("/")):
         # The client would use the part before these characters, which all pipelines would then share.

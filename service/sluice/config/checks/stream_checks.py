@@ -174,11 +174,11 @@ class Streams:
                     self.schemas[name] = schema
 
     def unknown_stream(self, path: Path, stream: str) -> None:
-        known = self.file.streams
+        defined = self.file.streams
         several = SEVERAL.split(stream)
-        listed = f"[{', '.join(several)}]" if len(several) > 1 and set(several) <= set(known) else None
-        expected = f"a stream that is defined under streams ({', '.join(known)})"
-        self.report.problem(path, expected, stream, listed or nearest(stream, known))
+        listed = f"[{', '.join(several)}]" if len(several) > 1 and set(several) <= set(defined) else None
+        expected = f"a stream that is defined under streams ({', '.join(defined)})"
+        self.report.problem(path, expected, stream, listed or nearest(stream, defined))
 
     def check_inputs(self) -> None:
         outputs_known = self.outputs_known()

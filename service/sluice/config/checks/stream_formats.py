@@ -148,26 +148,26 @@ class StreamFormats:
             except ValueError:
                 self.report.problem(path, f"a value of the type {schema[attribute]}")
 
-    def unknown(self, path: Path, attribute: str, known: Iterable[str]) -> None:
-        known = list(known)
+    def unknown(self, path: Path, attribute: str, attributes: Iterable[str]) -> None:
+        attributes = list(attributes)
         self.report.problem(
-            path, f"an attribute of the stream ({', '.join(known)})", attribute, nearest(attribute, known)
+            path, f"an attribute of the stream ({', '.join(attributes)})", attribute, nearest(attribute, attributes)
         )
 
     # ---- whether the parts fit together ----
 
     def check(self, stream: Stream, *, written: bool) -> None:
         path: Path = ("streams", stream.name)
-        known = dict(stream.schema)
+        types = dict(stream.schema)
         before = len(self.report.problems)
-        self.check_parts_of_record(path, stream, known, written=written)
+        self.check_parts_of_record(path, stream, types, written=written)
         self.check_spellings(path, stream)
         if written and stream.defaults:
             self.report.problem((*path, "defaults"), "no defaults, as an operator writes this stream")
         if len(self.report.problems) > before:
             return
         defaults = dict(stream.defaults)
-        elsewhere = frozenset(known) - frozenset(name for name, _ in stream.value_schema)
+        elsewhere = frozenset(types) - frozenset(name for name, _ in stream.value_schema)
         members = dict(stream.members)
         coding = row_coding(stream, FormatReport(self.report, path))
         value = Part(coding, stream.value_schema, defaults, written=written, members=members, elsewhere=elsewhere)
@@ -176,24 +176,24 @@ class StreamFormats:
             key = Part(stream.key.coding, stream.key_schema, defaults, written=written, members=members)
             self.check_part((*path, "key"), key)
 
-    def check_parts_of_record(self, path: Path, stream: Stream, known: dict[str, Type], *, written: bool) -> None:
+    def check_parts_of_record(self, path: Path, stream: Stream, types: dict[str, Type], *, written: bool) -> None:
         """Checks that each attribute in the key, in headers or in the timestamp of the record exists, and that it is in
         only one of these parts.
         """
         taken: set[str] = set()
         for position, attribute in enumerate(stream.key.attributes if stream.key else ()):
-            self.check_attribute_in_part((*path, "key", "attributes", position), attribute, known, taken)
+            self.check_attribute_in_part((*path, "key", "attributes", position), attribute, types, taken)
         for attribute, header in stream.headers:
             place = self.place_of_header(path, attribute)
-            self.check_attribute_in_part(place, attribute, known, taken)
+            self.check_attribute_in_part(place, attribute, types, taken)
             if not header or header.startswith(RESERVED_PREFIX):
                 expected = f"the name of a header that does not begin with {RESERVED_PREFIX}"
                 self.report.problem(place, expected, header)
         if stream.record_timestamp is not None:
-            self.check_attribute_in_part((*path, "record_timestamp"), stream.record_timestamp, known, taken)
+            self.check_attribute_in_part((*path, "record_timestamp"), stream.record_timestamp, types, taken)
             self.check_timestamp(path, stream.record_timestamp, stream, written=written)
         for attribute, _ in stream.envelope.members if stream.envelope else ():
-            self.check_attribute_in_part((*path, "change", attribute), attribute, known, taken)
+            self.check_attribute_in_part((*path, "change", attribute), attribute, types, taken)
 
     def place_of_header(self, path: Path, attribute: str) -> Path:
         """Where the file names the header of the attribute: in `headers`, or in its `from`."""
@@ -248,9 +248,9 @@ class StreamFormats:
             expected = f"no default for {attribute}, as it is the timestamp of the record"
             self.report.problem((*path, "defaults", attribute), expected)
 
-    def check_attribute_in_part(self, path: Path, attribute: str, known: dict[str, Type], taken: set[str]) -> None:
-        if attribute not in known:
-            self.unknown(path, attribute, known)
+    def check_attribute_in_part(self, path: Path, attribute: str, types: dict[str, Type], taken: set[str]) -> None:
+        if attribute not in types:
+            self.unknown(path, attribute, types)
         elif attribute in taken:
             self.report.problem(path, "an attribute that is in no other place", attribute)
         taken.add(attribute)

@@ -52,32 +52,32 @@ def check_stream(streams: Streams, name: str, shape: StreamShape) -> None:
             report.problem((*path, key), f"no {key}, as the stream is a table (rule M6)", key)
 
 
-def is_table(typed: ExpressionChecks, shape: JoinShape) -> bool:
+def is_table(checks: ExpressionChecks, shape: JoinShape) -> bool:
     """Whether the right side of the join is a table."""
-    stream = typed.streams.file.streams.get(shape.join.right)
+    stream = checks.streams.file.streams.get(shape.join.right)
     return stream is not None and stream.table
 
 
-def check_join(typed: ExpressionChecks, index: int, shape: JoinShape, table: Side) -> None:
+def check_join(checks: ExpressionChecks, index: int, shape: JoinShape, table: Side) -> None:
     """Checks that a join with a table has no key that a table does not allow, and that its equalities are the table's
     key (M2).
     """
-    report = typed.report
+    report = checks.report
     for key in OF_WINDOWS:
         if key in shape.model_fields_set and getattr(shape, key):
             expected = f"no {key}, as {shape.join.right} is a table: of each key it has the newest row (rule M2)"
-            report.problem(typed.path(index, key), expected, key)
+            report.problem(checks.path(index, key), expected, key)
     if shape.algorithm not in ("inner", "leftOuter"):
         expected = f"inner or leftOuter, as {shape.join.right} is a table: its rows are not emitted alone (rule M5)"
-        report.problem(typed.path(index, "algorithm"), expected)
-    keys = keys_of(typed.streams.file.streams[shape.join.right])
+        report.problem(checks.path(index, "algorithm"), expected)
+    keys = keys_of(checks.streams.file.streams[shape.join.right])
     if not keys or len(table.equality) < len(shape.equality_right):
         return
     names = [e.name for e in table.equality if isinstance(e, Attribute)]
     if sorted(names) != sorted(keys) or len(names) < len(table.equality):
         expected = f"the key of the table {shape.join.right} ({', '.join(keys)}), each attribute once (rule M2)"
         written_keys = ", ".join(shape.equality_right) or None
-        report.problem(typed.path(index, "equality_right"), expected, written_keys)
+        report.problem(checks.path(index, "equality_right"), expected, written_keys)
 
 
 # ---- aggregates over tables ------------------------------------------------------------------------------------------
@@ -92,16 +92,16 @@ BY_TIME = "table, with group_by over the row's time, as in group_by: [floorTime(
 
 
 def over_table(
-    typed: ExpressionChecks, index: int, shape: AggregateShape, window: Window, clause: ParsedClause
+    checks: ExpressionChecks, index: int, shape: AggregateShape, window: Window, clause: ParsedClause
 ) -> Window:  # fmt: skip
     """The window as one over a table, if the input is a table. Reports a window that has no meaning there (EN10,
     EN15).
     """
-    stream, path = typed.streams.file.streams.get(shape.aggregate), typed.path(index, "window")
+    stream, path = checks.streams.file.streams.get(shape.aggregate), checks.path(index, "window")
     if stream is None or not stream.table:
         if clause.whole:
             expected = f"a window of a stream, as {shape.aggregate} is no table (table: true; rule EN10)"
-            typed.report.problem(path, expected, shape.window)
+            checks.report.problem(path, expected, shape.window)
         return window
     key = tuple(keys_of(stream))
     rows = window.over_table(key)
@@ -109,5 +109,5 @@ def over_table(
         return rows
     if not (clause.faults or clause.mistyped):
         expected = INSTEAD.get(clause.kind.word, BY_TIME)
-        typed.report.problem(path, f"{expected} (rule EN15), as {shape.aggregate} is a table", shape.window)
+        checks.report.problem(path, f"{expected} (rule EN15), as {shape.aggregate} is a table", shape.window)
     return TableWindow(key=key)

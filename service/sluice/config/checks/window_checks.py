@@ -54,12 +54,12 @@ def input_of(scope: Scope | None) -> Input | None:
 
 def assemble(clause: ParsedClause) -> Window:
     leaving = next((policy for policy, _ in clause.leaving), None)
-    known = [policy for _, policy, _ in clause.policies if policy is not None]
-    if len(known) < len(clause.policies) or (not clause.tumbling and any(policy.by_marks for policy in known)):
+    policies = [policy for _, policy, _ in clause.policies if policy is not None]
+    if len(policies) < len(clause.policies) or (not clause.tumbling and any(policy.by_marks for policy in policies)):
         return UNKNOWN
     if clause.whole:
-        return TableWindow(known[0] if known else Count(1), clause.partitioned)
-    match known:
+        return TableWindow(policies[0] if policies else Count(1), clause.partitioned)
+    match policies:
         case [eviction, *others] if clause.tumbling:
             return Tumbling(eviction, clause.partitioned, leaving, tuple(others))
         case [eviction]:

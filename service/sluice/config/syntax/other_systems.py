@@ -419,10 +419,10 @@ def size_of_another_system(kind: str, word: str) -> str | None:
     return SIZES.get(kind, {}).get(_plain(word))
 
 
-def key_of_another_system(key: str, known: Collection[str]) -> str | None:
-    """What to write instead of a key of an operator, which has the keys `known`; None if it is not known."""
+def key_of_another_system(key: str, keys: Collection[str]) -> str | None:
+    """What to write instead of a key of an operator, which has the keys `keys`; None if it is not known."""
     kinds = {"map": KEYS_OF_A_MAP, "join": KEYS_OF_A_JOIN, "dedup": KEYS_OF_A_DEDUP, "sort": KEYS_OF_A_SORT}
-    of_this_kind = next((words for kind, words in kinds.items() if kind in known), {})
+    of_this_kind = next((words for kind, words in kinds.items() if kind in keys), {})
     return (KEYS | of_this_kind).get(_plain(key))
 
 

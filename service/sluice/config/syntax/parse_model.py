@@ -139,9 +139,9 @@ def respelled(data: Mapping[str, Any], errors: Iterable[ErrorDetails]) -> dict[P
     """
     meant = {}
     for path, details in ((path_of(details), details) for details in errors if details["type"] == "extra_forbidden"):
-        known = keys_at(path[:-1], details)
-        other = key_elsewhere(path, known)
-        near = other if other in known else None if other else nearest(str(path[-1]), known)
+        keys = keys_at(path[:-1], details)
+        other = key_elsewhere(path, keys)
+        near = other if other in keys else None if other else nearest(str(path[-1]), keys)
         if near and near not in at(data, path[:-1]):
             meant[path] = (*path[:-1], near)
     return meant
@@ -169,14 +169,14 @@ def report_error(details: ErrorDetails, report: Report) -> None:  # noqa: C901 -
         case "missing":
             report.problem(path, f'the key "{path[-1]}"', None)
         case "extra_forbidden":
-            known = keys_at(path[:-1], details)
-            if other := key_elsewhere(path, known):
-                report.problem(path, f"the key {other}" if other in known else other, str(path[-1]))
+            keys = keys_at(path[:-1], details)
+            if other := key_elsewhere(path, keys):
+                report.problem(path, f"the key {other}" if other in keys else other, str(path[-1]))
                 return
-            near = nearest(str(path[-1]), known)
-            listed = len(known) <= MAX_LISTED or near is None
-            wanted = f"one of the keys {', '.join(known)}" if listed else f"a key of {owner(path)}"
-            report.problem(path, wanted, str(path[-1]), near)
+            near = nearest(str(path[-1]), keys)
+            listed = len(keys) <= MAX_LISTED or near is None
+            permitted = f"one of the keys {', '.join(keys)}" if listed else f"a key of {owner(path)}"
+            report.problem(path, permitted, str(path[-1]), near)
         case "union_tag_not_found" | "union_tag_invalid":
             report_operator(path, value, report)
         case "list_type" if isinstance(value, str) and path[0] == "operators":
@@ -201,9 +201,9 @@ def report_error(details: ErrorDetails, report: Report) -> None:  # noqa: C901 -
             report.problem(path, expected, text, f"[{text}]" if is_output(path) and isinstance(value, str) else hint)
 
 
-def cut_expression(path: Path, given: object, report: Report) -> str | None:
+def cut_expression(path: Path, value: object, report: Report) -> str | None:
     """The expression that YAML reads as a mapping, such as `c ? a : b` in `[c ? a : b]`; None for other values."""
-    text = report.source.texts.get(path, "") if isinstance(given, dict) else ""
+    text = report.source.texts.get(path, "") if isinstance(value, dict) else ""
     return text if text[:1] != "{" and ":" in text else None
 
 
@@ -231,11 +231,11 @@ def example(path: Path, kind: str) -> str:
     return text
 
 
-def order_of(given: object) -> str | None:
+def order_of(value: object) -> str | None:
     """An order that is written as in SQL or as a list, `ts`, `[ts, id DESC]` or `[ts: asc]`, as a mapping; None for
     something else.
     """
-    parts = given if isinstance(given, list) else [given]
+    parts = value if isinstance(value, list) else [value]
     texts = [" ".join(map(str, *part.items())) if isinstance(part, dict) and len(part) == 1 else part for part in parts]
     matches = [ORDER.fullmatch(text) if isinstance(text, str) else None for text in texts]
     pairs = [f"{match['by']}: {(match['word'] or 'asc').lower()}" for match in matches if match]
@@ -246,12 +246,12 @@ def is_output(path: Path) -> bool:
     return path[0] == "operators" and path[-1] == "output"
 
 
-def key_elsewhere(path: Path, known: Collection[str]) -> str | None:
+def key_elsewhere(path: Path, keys: Collection[str]) -> str | None:
     """What to write instead of an unknown key that other systems have in this part; None if it is not known."""
     key = str(path[-1])
     match path:
         case ("operators", *_):
-            return key_of_another_system(key, known)
+            return key_of_another_system(key, keys)
         case ("streams", _, _):
             return key_of_a_stream_elsewhere(key)
         case ("streams", _, "event_time", _):
@@ -261,24 +261,24 @@ def key_elsewhere(path: Path, known: Collection[str]) -> str | None:
     return None
 
 
-def quoted(path: Path, given: object, expected: str, report: Report) -> tuple[str | None, str | None]:
+def quoted(path: Path, value: object, expected: str, report: Report) -> tuple[str | None, str | None]:
     """The value as written in the file, and the most similar of the expected words. Both may be None."""
     if path[0] in ("kafka", "registry"):
         return "***", None
-    text = None if given is None else report.source.texts.get(path, str(given))
-    if path[-1] == "window" and isinstance(given, list):
-        return text, ", ".join(map(str, given))
-    return text, nearest(text, expected.replace(" or ", ", ").split(", ")) if isinstance(given, str) and text else None
+    text = None if value is None else report.source.texts.get(path, str(value))
+    if path[-1] == "window" and isinstance(value, list):
+        return text, ", ".join(map(str, value))
+    return text, nearest(text, expected.replace(" or ", ", ").split(", ")) if isinstance(value, str) and text else None
 
 
-def in_the_other_kind(kind: str, given: object, text: str | None) -> str | None:
+def in_the_other_kind(kind: str, value: object, text: str | None) -> str | None:
     """How a number is written as a text, or a text with a number as a number; None for other values and secrets."""
     if text in (None, "***"):
         return None
-    if kind == "string_type" and isinstance(given, bool | int | float):
+    if kind == "string_type" and isinstance(value, bool | int | float):
         return f"'{text}'"
-    if kind in ("int_type", "float_type") and isinstance(given, str) and NUMBER.fullmatch(given):
-        return f"{given} without quotes"
+    if kind in ("int_type", "float_type") and isinstance(value, str) and NUMBER.fullmatch(value):
+        return f"{value} without quotes"
     return None
 
 
@@ -299,20 +299,20 @@ def keys_at(path: Path, details: ErrorDetails) -> list[str]:
     return [info.alias or name for name, info in model.model_fields.items()]
 
 
-def report_operator(path: Path, given: Mapping[str, Any], report: Report) -> None:
-    known = {key for model in SHAPES.values() for key in model.model_fields}
-    if (word := next((key for key in KIND_KEYS if str(given.get(key)) in KINDS), None)) is not None:
-        kind, stream = given[word], next((str(given[key]) for key in INPUT_KEYS if key in given), "its stream")
+def report_operator(path: Path, operator: Mapping[str, Any], report: Report) -> None:
+    all_keys = {key for model in SHAPES.values() for key in model.model_fields}
+    if (word := next((key for key in KIND_KEYS if str(operator.get(key)) in KINDS), None)) is not None:
+        kind, stream = operator[word], next((str(operator[key]) for key in INPUT_KEYS if key in operator), "its stream")
         report.problem((*path, word), "the kind of the operator as key of its input stream", kind, f"{kind}: {stream}")
         return
-    hints = {key: nearest(key, KINDS) for key in given if key not in known and key not in INPUT_KEYS}
+    hints = {key: nearest(key, KINDS) for key in operator if key not in all_keys and key not in INPUT_KEYS}
     key = next((key for key, hint in hints.items() if hint), None)
     other = next((key for key in hints if operator_of_another_system(key)), None)
     if other and not key:
         report.problem((*path, other), str(operator_of_another_system(other)), other)
         return
     expected = f"the key {one_of(KINDS)}, and its stream"
-    report.problem((*path, key) if key else path, expected, key or ", ".join(map(str, given)), hints.get(key or ""))
+    report.problem((*path, key) if key else path, expected, key or ", ".join(map(str, operator)), hints.get(key or ""))
 
 
 # ---- the data without errors ----------------------------------------------------------------------------------------

@@ -10,17 +10,17 @@ from sluice.model.functions import CONSTANTS, OPERATORS, SHOWN, VARIABLES, Funct
 from sluice.model.types import INT64, Type
 
 
-def converted(value: Expression, wanted: Type) -> Expression:
+def converted(value: Expression, type_: Type) -> Expression:
     """The value, converted to the type in a signature by the function of the type's name: an int64 to float64, or a
     number to an exact type that has all its digits.
     """
-    if value.type == wanted:
+    if value.type == type_:
         return value
     if isinstance(value, Literal) and value.value is None:
-        return Literal(None, wanted)
+        return Literal(None, type_)
     if isinstance(value, Literal):
-        return Literal(wanted.present.of_number(value.value), wanted)
-    return Call(wanted.present.word, (value, *(Literal(digits, INT64) for digits in wanted.present.digits)), wanted)
+        return Literal(type_.present.of_number(value.value), type_)
+    return Call(type_.present.word, (value, *(Literal(digits, INT64) for digits in type_.present.digits)), type_)
 
 
 def constants_fit(signature: Signature, arguments: list[Expression]) -> bool:

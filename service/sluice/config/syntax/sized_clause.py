@@ -39,7 +39,7 @@ ALONE = re.compile(r"time\((?P<size>[^)]*)\)")
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """What the clause says: part -> nanoseconds, or the text of an expression of the tuple, and where it stands."""
+    """The sizes of a clause: part -> nanoseconds, or the text of an expression of the tuple, and where it stands."""
 
     kind: type[SizedKind]
     nanoseconds: Mapping[str, int]

@@ -185,8 +185,8 @@ class Typing:
             return self.fault(tree, f"{one_of(f'{side}.{name}' for side in having)}, as both sides have {name}")
         for value in having.values():
             return value
-        every = [f"{side}.{known}" for side, attributes in self.scope.sides.items() for known in attributes]
-        hint = nearest(name, [known.partition(".")[2] for known in every])
+        every = [f"{side}.{attribute}" for side, attributes in self.scope.sides.items() for attribute in attributes]
+        hint = nearest(name, [attribute.partition(".")[2] for attribute in every])
         return self.fault(tree, f"an attribute of either side ({', '.join(every)})", hint)
 
     def of_member(self, tree: Tree[Token], base: Tree[Token], member: Token) -> Expression | None:
@@ -196,8 +196,8 @@ class Typing:
         name = str(base.children[0]) if base.data == "name" else ""
         if attributes := self.scope.sides.get(name):
             return of_side(attributes, str(member), name) or self.no_attribute(tree, member, name, attributes)
-        if name == self.scope.stream and (whole := of_side(self.scope.attributes, str(member))) is not None:
-            return whole
+        if name == self.scope.stream and (attribute := of_side(self.scope.attributes, str(member))) is not None:
+            return attribute
         if name and not self.is_attribute(name):
             return self.of_unknown(tree, name, str(member))
         value = self.of(base)
@@ -213,13 +213,15 @@ class Typing:
         if stream == self.scope.stream:
             return self.no_attribute(tree, name, stream, self.scope.attributes)
         having = [side for side, attributes in self.scope.sides.items() if name in attributes]
-        known = having or [*self.scope.sides] or [self.scope.stream]
+        qualifiers = having or [*self.scope.sides] or [self.scope.stream]
         if not self.scope.sides and name not in self.scope.attributes:
             return self.no_attribute(tree, f"{stream}.{name}", self.scope.stream, self.scope.attributes)
-        expected = f"an attribute of {one_of([*self.scope.sides] or known)}"
-        called = {word: side for word, side in self.scope.streams.items() if side in known} | {s: s for s in known}
+        expected = f"an attribute of {one_of([*self.scope.sides] or qualifiers)}"
+        called = {word: side for word, side in self.scope.streams.items() if side in qualifiers} | {
+            s: s for s in qualifiers
+        }
         meant = nearest(stream, called)
-        return self.fault(tree, expected, f"{called[meant] if meant else known[0]}.{name}")
+        return self.fault(tree, expected, f"{called[meant] if meant else qualifiers[0]}.{name}")
 
     def member(self, tree: Tree[Token], base: Tree[Token], value: Expression, name: str) -> Expression | None:
         kind, written = value.type.present, self.text[base.meta.start_pos : base.meta.end_pos]
@@ -284,13 +286,17 @@ class Typing:
             self.fault(tree, f"values of one type, not {', '.join(str(value.type) for value in typed)}")
             return None
         optional = any(value.type.optional for value in typed)
-        whole = [converted(value, optional_of(kind) if value.type.optional else kind) for value in typed]
-        return [replace(whole[0], type=optional_of(kind)), *whole[1:]] if optional else whole
+        converted_values = [converted(value, optional_of(kind) if value.type.optional else kind) for value in typed]
+        return (
+            [replace(converted_values[0], type=optional_of(kind)), *converted_values[1:]]
+            if optional
+            else converted_values
+        )
 
     def no_attribute(
         self, tree: Tree[Token], name: str, stream: str, attributes: Mapping[str, Type]
     ) -> Expression | None:
-        known = ", ".join(attributes) or "it has none"
+        listed = ", ".join(attributes) or "it has none"
         pane = OTHER_NAMES.get(name.lower(), name)
         called = name in AGGREGATES or name in FUNCTIONS or pane in self.scope.panes
         hint = (
@@ -299,7 +305,7 @@ class Typing:
             else nearest(name, attributes) or small_word(name)
         )
         instead = None if hint else word_of_sql(name, name=True)
-        return self.fault(tree, instead or f"{NO_ATTRIBUTE}{stream} ({known})", hint)
+        return self.fault(tree, instead or f"{NO_ATTRIBUTE}{stream} ({listed})", hint)
 
     # -- operators --
 
@@ -358,8 +364,8 @@ class Typing:
         """Reports `x == null`, which is always null."""
         side = next((side for side in sides if not is_null(side)), sides[0])
         written = f"isPresent({self.text[side.meta.start_pos : side.meta.end_pos]})"
-        wanted = f"not {written}" if sign == "==" else written
-        return self.fault(tree, f"{wanted}, as a comparison with null is null (rule NU16)", wanted)
+        correct = f"not {written}" if sign == "==" else written
+        return self.fault(tree, f"{correct}, as a comparison with null is null (rule NU16)", correct)
 
     def with_digits(
         self, function: Function, sides: Sequence[Tree[Token]], values: list[Expression | None]
@@ -373,8 +379,8 @@ class Typing:
             return values
         for kinds in ((INT64, FLOAT64), (FLOAT64,)):
             exact = [self.as_exact(type_, side, value, kinds) for side, value in zip(sides, values, strict=True)]
-            known = [value for value in exact if value is not None]
-            if len(known) == len(exact) and matching(function, known) is not None:
+            typed = [value for value in exact if value is not None]
+            if len(typed) == len(exact) and matching(function, typed) is not None:
                 return exact
         return values
 
@@ -465,27 +471,29 @@ class Typing:
                 return self.fault(tree, f"no aggregate function inside of {self.snapshot}()", got=str(name))
             if self.scope.no_aggregates:
                 return self.fault(tree, f"no aggregate function {self.scope.no_aggregates}", got=str(name))
-        known: list[str] = [
+        functions: list[str] = [
             *FUNCTIONS,
             *([] if self.scope.no_earlier else EARLIER),
             *(RANKS if self.scope.ranks else []),
         ]
         if self.scope.no_aggregates is None and not self.snapshot:
-            known = [*known, *AGGREGATES, "Custom"] if count > 1 else [*AGGREGATES, *known, "Custom"]
+            functions = [*functions, *AGGREGATES, "Custom"] if count > 1 else [*AGGREGATES, *functions, "Custom"]
         hint = (
-            other if other in {*known, *self.scope.panes, "and", "or", "not"} else nearest(name, known, OF_A_FUNCTION)
+            other
+            if other in {*functions, *self.scope.panes, "and", "or", "not"}
+            else nearest(name, functions, OF_A_FUNCTION)
         )
         return self.fault(tree, "a function", hint, str(name))
 
-    def function(self, tree: Tree[Token], function: Function, given: list[Tree[Token]]) -> Expression | None:
+    def function(self, tree: Tree[Token], function: Function, arguments: list[Tree[Token]]) -> Expression | None:
         name = function.name
-        values = self.beside_null(given) if name in BESIDE_NULL else [self.of(argument) for argument in given]
-        self.perhaps_texts(tree, given, values)
-        if len(given) == 1 and name.capitalize() in AGGREGATES and self.scope.no_aggregates is None:
+        values = self.beside_null(arguments) if name in BESIDE_NULL else [self.of(argument) for argument in arguments]
+        self.perhaps_texts(tree, arguments, values)
+        if len(arguments) == 1 and name.capitalize() in AGGREGATES and self.scope.no_aggregates is None:
             hint = f"{name.capitalize()}{self.text[tree.meta.start_pos + len(name) : tree.meta.end_pos]}"
             return self.fault(tree, f"two arguments in {name}(), which compares values of one tuple", hint)
-        values = self.with_digits(function, given, values)
-        floats = self.with_float64(tree, function, given, values)
+        values = self.with_digits(function, arguments, values)
+        floats = self.with_float64(tree, function, arguments, values)
         return self.apply(tree, function, self.in_pairs(tree, function, values), Call, floats)
 
     def in_pairs(
@@ -512,13 +520,13 @@ class Typing:
             text = f"{text[:start]}float64({text[start:end]}){text[end:]}"
         return text[tree.meta.start_pos :]
 
-    def aggregate(self, tree: Tree[Token], function: Function, given: list[Tree[Token]]) -> Expression | None:
+    def aggregate(self, tree: Tree[Token], function: Function, trees: list[Tree[Token]]) -> Expression | None:
         if self.scope.no_aggregates:
             return self.fault(tree, f"no aggregate function {self.scope.no_aggregates}")
         if self.snapshot:
             return self.fault(tree, f"no aggregate function inside of {self.snapshot}()")
-        conditions = [argument for argument in given if argument.data == "where"]
-        if conditions and given.index(conditions[0]) < len(given) - 1:
+        conditions = [argument for argument in trees if argument.data == "where"]
+        if conditions and trees.index(conditions[0]) < len(trees) - 1:
             return self.fault(conditions[0], f"one where: behind the other arguments of {function.name}() (rule FN1)")
         if conditions and function.name == "CountAll":
             expected = "CountAll() without where:, or Count(where: ...) (rule FN4)"
@@ -526,21 +534,21 @@ class Typing:
                 tree, expected, f"Count{self.text[tree.meta.start_pos + len('CountAll') : tree.meta.end_pos]}"
             )
         self.snapshot = function.name
-        arguments = [self.of(argument) for argument in given]
+        arguments = [self.of(argument) for argument in trees]
         self.snapshot = None
-        call = self.apply(tree, function, arguments[: len(given) - len(conditions)], AggregateCall)
+        call = self.apply(tree, function, arguments[: len(trees) - len(conditions)], AggregateCall)
         if isinstance(call, AggregateCall):
             call = of_extreme(call)
         if not conditions or not isinstance(call, AggregateCall) or arguments[-1] is None:
             return None if conditions else call
         return replace(call, type=type_where(function, call), where=arguments[-1])
 
-    def earlier(self, tree: Tree[Token], function: Function, given: list[Tree[Token]]) -> Expression | None:
+    def earlier(self, tree: Tree[Token], function: Function, trees: list[Tree[Token]]) -> Expression | None:
         """A function of earlier tuples (PV1). `change` and `rate` become the expressions for which they stand."""
         if misplaced := self.misplaced(function.name):
             return self.fault(tree, f"{misplaced} (rule PV3)")
         self.looks_back = function.name
-        arguments = [self.of(argument) for argument in given]
+        arguments = [self.of(argument) for argument in trees]
         self.looks_back = None
         call = self.apply(tree, function, arguments, Call)
         if call is None or function.name == PREVIOUS:
@@ -555,12 +563,12 @@ class Typing:
         inside = f"no {name}() inside of {self.looks_back}(); previous(x, 2) is the tuple before the previous one"
         return inside if self.looks_back else None
 
-    def rank(self, tree: Tree[Token], function: Function, given: list[Tree[Token]]) -> Expression | None:
+    def rank(self, tree: Tree[Token], function: Function, trees: list[Tree[Token]]) -> Expression | None:
         """A function of the place of a tuple in the order of a sort (RK1)."""
         name = function.name
         if not self.scope.ranks:
             return self.fault(tree, f"{name}() in the output of a sort over windows that fire alone (rule RK1)")
-        return self.fault(tree, f"{name}() without arguments") if given else Call(name, (), INT64)
+        return self.fault(tree, f"{name}() without arguments") if trees else Call(name, (), INT64)
 
     def change(self, tree: Tree[Token], value: Expression) -> Expression | None:
         """`x - previous(x)` (PV5)."""
@@ -577,37 +585,37 @@ class Typing:
         null = Literal(None, optional_of(FLOAT64))
         return self.apply(tree, OPERATORS["if"], [same, null, quotient], Call)
 
-    def custom(self, tree: Tree[Token], given: list[Tree[Token]]) -> Expression | None:
+    def custom(self, tree: Tree[Token], trees: list[Tree[Token]]) -> Expression | None:
         """`Custom("package.module:Class", ...)`. The class declares the types of its arguments and its result (A24)."""
-        name = self.of(given[0]) if given else None
+        name = self.of(trees[0]) if trees else None
         if not isinstance(name, Literal) or name.type != STRING:
             return self.fault(tree, 'Custom("package.module:Class", ...)')
         if self.scope.no_earlier is None:
-            return self.custom_of_tuples(tree, str(name.value), given)
+            return self.custom_of_tuples(tree, str(name.value), trees)
         try:
             custom_class = custom.load(str(name.value))
         except ClassError as error:
-            return self.fault(given[0], error.expected, error.hint)
-        call = self.aggregate(tree, custom.function(custom_class), given[1:])
+            return self.fault(trees[0], error.expected, error.hint)
+        call = self.aggregate(tree, custom.function(custom_class), trees[1:])
         if not isinstance(call, AggregateCall):
             return None
         return replace(call, arguments=(Literal(versioned(str(name.value), custom_class), STRING), *call.arguments))
 
-    def custom_of_tuples(self, tree: Tree[Token], name: str, given: list[Tree[Token]]) -> Expression | None:
+    def custom_of_tuples(self, tree: Tree[Token], name: str, trees: list[Tree[Token]]) -> Expression | None:
         """`Custom` in the output of a map: a value for each tuple (FN16)."""
         try:
             custom_class = custom.load_of_tuples(name)
         except ClassError as error:
-            return self.fault(given[0], error.expected, error.hint)
-        for condition in (argument for argument in given if argument.data == "where"):
+            return self.fault(trees[0], error.expected, error.hint)
+        for condition in (argument for argument in trees if argument.data == "where"):
             return self.fault(condition, "where: in aggregation functions alone (rule FN1); a map has a key where")
         function = custom.function_of_tuples(custom_class)
-        call = self.apply(tree, function, [self.of(argument) for argument in given[1:]], Call)
+        call = self.apply(tree, function, [self.of(argument) for argument in trees[1:]], Call)
         if not isinstance(call, Call):
             return None
         return replace(call, arguments=(Literal(versioned(name, custom_class), STRING), *call.arguments))
 
-    def pane(self, tree: Tree[Token], function: Function, given: list[Tree[Token]]) -> Expression | None:
+    def pane(self, tree: Tree[Token], function: Function, trees: list[Tree[Token]]) -> Expression | None:
         """A function that describes the window that fires. It is a fault outside of a window of its kind (E32)."""
         kind = self.scope.panes.get(function.name)
         if kind is None:
@@ -615,7 +623,7 @@ class Typing:
             alike = next((name for name in self.scope.panes if WINDOW_FUNCTIONS[name].describes == described), None)
             expected = f"no {function.name}() outside of a {kinds_with(function.name)} window (rule E32)"
             return self.fault(tree, expected, None if alike is None else f"{alike}()")
-        if given:
+        if trees:
             return self.fault(tree, f"{function.name}() without arguments")
         return AggregateCall(function.name, (), kind)
 
@@ -715,9 +723,9 @@ def spelled(digits: str) -> str:
     return format(Decimal(digits), "f")
 
 
-def matching(function: Function, given: Sequence[Expression]) -> Match | None:
-    values = tuple(argument.value if isinstance(argument, Literal) else None for argument in given)
-    return match(function, tuple(argument.type for argument in given), values)
+def matching(function: Function, arguments: Sequence[Expression]) -> Match | None:
+    values = tuple(argument.value if isinstance(argument, Literal) else None for argument in arguments)
+    return match(function, tuple(argument.type for argument in arguments), values)
 
 
 ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)

@@ -72,8 +72,8 @@ class ParsedClause:
         return self.sizes.kind if self.sizes is not None else ALL_KINDS[word]
 
 
-def parse_clause(text: str, given: Input | None = None, *, storing: bool = True) -> ParsedClause:
-    """Parses a window clause. `given`: the input of the operator, None if it is unknown. `storing`: whether a window
+def parse_clause(text: str, input_: Input | None = None, *, storing: bool = True) -> ParsedClause:
+    """Parses a window clause. `input_`: the input of the operator, None if it is unknown. `storing`: whether a window
     that stores no tuples gets a warning.
     """
     clause = ParsedClause()
@@ -86,7 +86,7 @@ def parse_clause(text: str, given: Input | None = None, *, storing: bool = True)
         clause.sizes = read_sizes(parts, clause.faults)
         return clause
     for part in parts:
-        add_part(part, clause, given)
+        add_part(part, clause, input_)
     if not clause.faults:
         find_kind(parts, clause)
         check_repeats(parts, clause)
@@ -112,14 +112,14 @@ def corrected(part: Part, clause: ParsedClause) -> Part:
     return replace(part, word=meant, text=meant)
 
 
-def add_part(part: Part, clause: ParsedClause, given: Input | None) -> None:
+def add_part(part: Part, clause: ParsedClause, input_: Input | None) -> None:
     """Adds a part to the clause: a kind or `partitioned`, which is a word, or a policy, which has parentheses (W10)."""
     if part.word in (*KINDS, "partitioned"):
         if part.arguments is not None:
             clause.faults.append(part.fault(f"{part.word} without parentheses"))
         clause.partitioned |= part.word == "partitioned"
     elif part.word in FORMS:
-        take_policy(part, clause, given)
+        take_policy(part, clause, input_)
     elif part.word in PARTS:
         clause.faults.append(part.fault(f"{part.word} only in a {one_of(PARTS[part.word])} window (rule W12)"))
     elif other := policy_of_another_system(part.word):
@@ -129,27 +129,27 @@ def add_part(part: Part, clause: ParsedClause, given: Input | None) -> None:
         clause.faults.append(part.fault(f"{', '.join(usual[:-1])} or {usual[-1]}", near(part, WORDS)))
 
 
-def near(part: Part, known: tuple[str, ...]) -> str | None:
-    word = nearest(part.word, known)
+def near(part: Part, words: tuple[str, ...]) -> str | None:
+    word = nearest(part.word, words)
     return FORMS.get(word, word) if word else None
 
 
 # ---- policies -------------------------------------------------------------------------------------------------------
 
 
-def take_policy(part: Part, clause: ParsedClause, given: Input | None) -> None:
+def take_policy(part: Part, clause: ParsedClause, input_: Input | None) -> None:
     if part.arguments is None:
         clause.faults.append(part.fault(f"{part.word} with parentheses", FORMS[part.word]))
     elif part.word in POLICIES:
-        take_policy_of_tuples(POLICIES[part.word], part, clause, given)
+        take_policy_of_tuples(POLICIES[part.word], part, clause, input_)
     elif isinstance(leaving := PARTITION_EVICTIONS[part.word].read(part), Fault):
         clause.faults.append(leaving)
     else:
         clause.leaving.append((leaving, part))
 
 
-def take_policy_of_tuples(kind: type[Policy], part: Part, clause: ParsedClause, given: Input | None) -> None:
-    match kind.read(part, given):
+def take_policy_of_tuples(kind: type[Policy], part: Part, clause: ParsedClause, input_: Input | None) -> None:
+    match kind.read(part, input_):
         case Fault() as fault:
             clause.faults.append(fault)
         case Mistyped(faults):

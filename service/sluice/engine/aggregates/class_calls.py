@@ -100,20 +100,20 @@ def of_tuples(custom_class: type[CustomValues], call: Call, arguments: Sequence[
     """
     signature = read_signature(custom_class.signature)
     type_ = call.type if signature.result.endswith("?") else call.type.present
-    there = np.ones(len(arguments[0].values), np.bool_)
+    usable = np.ones(len(arguments[0].values), np.bool_)
     for word, argument in zip(signature.parameters, arguments, strict=True):
-        there &= ~argument.failed()
+        usable &= ~argument.failed()
         if not word.endswith("?"):
-            there &= argument.values.is_valid().to_numpy(zero_copy_only=False)
-    present = [argument.values.filter(pa.array(there)) for argument in arguments]
+            usable &= argument.values.is_valid().to_numpy(zero_copy_only=False)
+    present = [argument.values.filter(pa.array(usable)) for argument in arguments]
 
     def compute(part: slice) -> pa.Array:
         columns = [column[part.start : part.stop] for column in present]
         return of_length(custom_class().values(*columns), part.stop - part.start, METHOD)
 
     computed, failed = divided(custom_class, compute, slice(0, len(present[0])), type_)
-    places = np.cumsum(there) - 1
-    values = computed.take(pa.array(np.where(there, places, 0), mask=~there))
-    without = np.zeros(len(there), np.bool_)
-    without[there] = failed
+    places = np.cumsum(usable) - 1
+    values = computed.take(pa.array(np.where(usable, places, 0), mask=~usable))
+    without = np.zeros(len(usable), np.bool_)
+    without[usable] = failed
     return of_class(values, without, arguments)

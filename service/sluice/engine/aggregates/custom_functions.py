@@ -102,21 +102,21 @@ class _Lifted:
 
     def numbers(self, number: int, *columns: pa.Array) -> pa.Array:
         """The numbers of one place; 0 for tuples outside of the part of `where:`, of which arguments are null."""
-        there = np.ones(len(columns[0]), np.bool_)
+        usable = np.ones(len(columns[0]), np.bool_)
         for place in self._required:
-            there &= columns[place].is_valid().to_numpy(zero_copy_only=False)
-        present = [column.filter(pa.array(there)) for column in columns]
+            usable &= columns[place].is_valid().to_numpy(zero_copy_only=False)
+        present = [column.filter(pa.array(usable)) for column in columns]
 
         def compute(part: slice) -> pa.Array:
             return self._of(present, part)[number]
 
-        lifted = _results(self._made, compute, slice(0, int(there.sum())), FLOAT64).values
-        return pc.replace_with_mask(pa.array(np.zeros(len(there))), pa.array(there), lifted)
+        lifted = _results(self._made, compute, slice(0, int(usable.sum())), FLOAT64).values
+        return pc.replace_with_mask(pa.array(np.zeros(len(usable))), pa.array(usable), lifted)
 
-    def _of(self, given: list[pa.Array], part: slice) -> list[pa.Array]:
-        columns, count = [column[part.start : part.stop] for column in given], part.stop - part.start
-        known, lifted = self._last
-        if len(known) != len(columns) or not all(map(pa.Array.equals, known, columns)):
+    def _of(self, arguments: list[pa.Array], part: slice) -> list[pa.Array]:
+        columns, count = [column[part.start : part.stop] for column in arguments], part.stop - part.start
+        last_columns, lifted = self._last
+        if len(last_columns) != len(columns) or not all(map(pa.Array.equals, last_columns, columns)):
             lifted = [of_length(column, count, "lift") for column in self._made().lift(*columns)]
             self._last = columns, lifted
         return lifted

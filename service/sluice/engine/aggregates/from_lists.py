@@ -92,8 +92,10 @@ def _without_negative_zero(values: pa.Array, type_: Type) -> tuple[pa.Array, np.
         inner, nan = _without_negative_zero(values.items, type_.parts[1])
         return pa.MapArray.from_arrays(values.offsets, values.keys, inner, mask=_mask(values)), _any(values, nan)
     members = [_without_negative_zero(values.field(place), part) for place, part in enumerate(type_.parts)]
-    whole = pa.StructArray.from_arrays([inner for inner, _ in members], fields=list(values.type), mask=_mask(values))
-    return whole, np.logical_or.reduce([nan for _, nan in members])
+    values_of_type = pa.StructArray.from_arrays(
+        [inner for inner, _ in members], fields=list(values.type), mask=_mask(values)
+    )
+    return values_of_type, np.logical_or.reduce([nan for _, nan in members])
 
 
 def _mask(values: pa.Array) -> pa.Array | None:
@@ -135,16 +137,16 @@ def _first_of_each(
 
 
 def having(contents: FiredContents, column: int, type_: Type, best: pa.Array) -> np.ndarray:
-    """Which listed tuples have the value that `best` has for their row.
+    """A mask of the listed tuples that have the value of `best` for their row.
 
     If `best` is NaN, only the first tuple of the row is chosen: it is the NaN that came first (A16).
     """
     words, row = np.ascontiguousarray(contents.listed[:, column]), contents.row()
-    wanted = to_words(best, type_, contents.strings)[row]
-    chosen: np.ndarray = words == wanted
+    best_words = to_words(best, type_, contents.strings)[row]
+    chosen: np.ndarray = words == best_words
     if form(type_).order is not Order.REAL:
         return chosen
-    values = wanted.view(np.float64)
+    values = best_words.view(np.float64)
     return np.asarray(np.where(np.isnan(values), contents.position_in_row() == 0, words.view(np.float64) == values))
 
 

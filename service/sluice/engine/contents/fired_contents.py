@@ -18,7 +18,7 @@ REASONS = np.array([policies.REASONS[kind] for kind in range(len(policies.REASON
 
 @dataclass(frozen=True, slots=True)
 class FiringDetails:
-    """What is known of each row's firing: the bounds and the index of its pane (E29), or why its window flushed.
+    """The details of each row's firing: the bounds and the index of its pane (E29), or why its window flushed.
 
     `to_units` converts internal ticks to units of the event-time attribute.
     """

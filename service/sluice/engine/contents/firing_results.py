@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from sluice.columns.kernel import inlined
-from sluice.columns.tables import grown
+from sluice.columns.saved_columns import grown
 from sluice.model.engine_limits import LIMITS
 
 #: the counters of `Results.used` and `Results.needed`: rows, listed tuples, freed slots, and pairs of counted values

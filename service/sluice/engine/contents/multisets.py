@@ -13,7 +13,7 @@ import numpy as np
 
 from sluice.columns.float_bits import as_real
 from sluice.columns.kernel import inlined, kernel
-from sluice.columns.tables import grown
+from sluice.columns.saved_columns import grown
 
 #: the bits of a float64 that rounding keeps: sign, exponent, and 7 bits of the mantissa. All numbers with the same bits
 #: are represented by the number in their middle. Its distance from each of them is at most 2 ** -8 of that number

@@ -45,8 +45,8 @@ def code_of(keys: Interner, key: str | None) -> int:
     """
     if key is None:
         return NIL
-    known = keys.take(np.arange(keys.count))
-    codes = (int(pc.index(known, pa.scalar(text, pa.binary())).as_py()) for text in (key.encode(), NULL))
+    all_keys = keys.take(np.arange(keys.count))
+    codes = (int(pc.index(all_keys, pa.scalar(text, pa.binary())).as_py()) for text in (key.encode(), NULL))
     code, of_null = codes
     return of_null if code == NIL and key == key_text(NULL) else code
 

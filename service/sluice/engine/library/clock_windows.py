@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from sluice.columns.intrusive_list import NIL
+from sluice.columns.saved_columns import Data, Saved
 from sluice.columns.state_tables import Maps, PartOfKey
-from sluice.columns.tables import Data, Saved
 from sluice.engine.library.window_events import (
     AFTER_EVICTION,
     AFTER_INSERTION,
@@ -107,17 +107,17 @@ class ClockLibrary:
         return MAX_TIME if state.finished else min(self._next(state.windows))
 
     def events(
-        self, state: ClockState, items: Items, read: pa.RecordBatch, rows: list[Row], start: int, end: int
+        self, state: ClockState, items: Items, values: pa.RecordBatch, rows: list[Row], start: int, end: int
     ) -> Iterator[WindowEvent]:
         """The events of these items, which have no final mark, and of the time until `end`.
 
-        `read` has the values of `reads`, `rows` has the tuples, and `start` is the time from which the timer counts.
+        `values` has the values of `reads`, `rows` has the tuples, and `start` is the time from which the timer counts.
         """
         window = state.windows
         if self._windows.timer is not None and window.scalars[TICK] == UNSET:
             window.scalars[TICK] = self._windows.timer.after(start)
-        arrivals = self._windows.arrive(window, items, read)
-        keys = [values_of(read.column(i)) for i in self._program.partition_by]
+        arrivals = self._windows.arrive(window, items, values)
+        keys = [values_of(values.column(i)) for i in self._program.partition_by]
         freed: list[int] = []
         row = 0
         for i, (kind, event, at) in enumerate(

@@ -21,7 +21,7 @@ from sluice.api import call_limit
 from sluice.api.handler import load
 from sluice.columns.arrow_types import arrow_schema
 from sluice.columns.column_forms import form
-from sluice.columns.tables import Data
+from sluice.columns.saved_columns import Data
 from sluice.engine.contents.window_inspection import InspectedWindow
 from sluice.engine.library.window_events import LATE, TRIGGER, Content, WindowEvent, rows_of
 from sluice.engine.library.window_library import State, library
@@ -38,7 +38,7 @@ LOG = logging.getLogger(__name__)
 
 
 class View:
-    """What the user's class can read of a window (service/sluice/api/handler.py)."""
+    """The view of a window that the user's class reads (service/sluice/api/handler.py)."""
 
     def __init__(self, content: Content, now: int) -> None:
         self._of = content
@@ -93,10 +93,10 @@ class HandlerOperator(Stateful[State]):
         """Handles the items and the time until `clock.end`. Returns the items of each output stream."""
         (items,) = inputs
         items, last, end = until_final(state, items, clock)
-        items, read, unread = readable(items, self._library.reads, self.spec.name)
+        items, values, unread = readable(items, self._library.reads, self.spec.name)
         rows = rows_of(items.tuples.select(self._reads))
         sending = BatchOutput()
-        for window_event in self._library.events(state, items, read, rows, clock.start, end):  # type: ignore[arg-type]
+        for window_event in self._library.events(state, items, values, rows, clock.start, end):  # type: ignore[arg-type]
             self._handle(window_event, sending)
         if last is not None:
             state.finished = True

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from sluice.columns.saved_columns import Data, Saved
 from sluice.columns.state_tables import PartOfKey
-from sluice.columns.tables import Data, Saved
 from sluice.engine.library.window_events import (
     AFTER_EVICTION,
     AFTER_INSERTION,
@@ -106,16 +106,16 @@ class PaneLibrary:
         return self._program.reads
 
     def events(
-        self, state: PaneState, items: Items, read: pa.RecordBatch, rows: list[Row], start: int, end: int
+        self, state: PaneState, items: Items, values: pa.RecordBatch, rows: list[Row], start: int, end: int
     ) -> Iterator[WindowEvent]:
-        """The events of these items, which have no final mark. `read` has the values of `reads`, `rows` has the tuples.
+        """The events of these items, which have no final mark. `values` are those of `reads`, `rows` has the tuples.
         The operator clock, which is at `end` then, closes the panes of keys alone (KT3).
         """
         times, bad = self._ticks.of(items.tuples)
         arrivals = self._windows.arrive(
-            state.windows, items, read, np.where(bad, 0, times) if bad is not None else times, {}
+            state.windows, items, values, np.where(bad, 0, times) if bad is not None else times, {}
         )
-        keys = [values_of(read.column(i)) for i in self._program.partition_by]
+        keys = [values_of(values.column(i)) for i in self._program.partition_by]
         row = 0
         for i, (kind, event, at) in enumerate(
             zip(items.kind.tolist(), items.event.tolist(), items.at.tolist(), strict=True)

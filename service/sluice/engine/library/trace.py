@@ -52,8 +52,8 @@ class Tracer:
         event as JSON.
         """
         items, last, end = until_final(self._state, items, clock)
-        items, read, _ = readable(items, self._library.reads, "")
-        events = self._library.events(self._state, items, read, self._rows(items, rows), clock.start, end)  # type: ignore[arg-type]
+        items, values, _ = readable(items, self._library.reads, "")
+        events = self._library.events(self._state, items, values, self._rows(items, rows), clock.start, end)  # type: ignore[arg-type]
         self._state.finished |= last is not None
         return [
             (event.event, event.at, self._shown(event))

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from sluice.columns.column_forms import form, type_of
-from sluice.columns.tables import Data, Format, Saved, SavedColumns, StateError, load
+from sluice.columns.saved_columns import Data, Format, Saved, SavedColumns, StateError, load
 from sluice.engine.operators.aggregate.aggregate_state import AggregateState
 from sluice.engine.operators.aggregate.event_time_state import EventState
 

@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 
 from sluice.columns.interner import Interner
+from sluice.columns.saved_columns import column
 from sluice.columns.state_tables import FreeSlots, Maps, PartOfKey, Tables, parts_of
-from sluice.columns.tables import column
 from sluice.engine.operators.compaction import should_compact
 from sluice.engine.windows.event_time.timer_queue import TournamentTree
 from sluice.model.engine_limits import EngineLimits
@@ -120,6 +120,19 @@ class PartitionedState(KeyedState):
 
     partitions: np.ndarray
     free: FreeSlots
+    #: slots from this one on were never used
+    top: int
+    #: the number of what the keys hold (one element); not saved, because the tables have it
+    held: np.ndarray
+    #: whether the final mark was received
+    finished: bool
+
+    def begin(self) -> None:
+        """Sets what all these states have, for a state without keys."""
+        self.agenda, self.free, self.top = TournamentTree(1), FreeSlots(np.int64), 0
+        self.held = np.zeros(1, np.int64)
+        self.keys, self.strings = Interner(), Interner()
+        self.finished, self.kept = False, 0
 
     @property
     def queued(self) -> np.ndarray:

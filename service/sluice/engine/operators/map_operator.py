@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sluice.columns.arrow_types import arrow_schema
+from sluice.columns.saved_columns import Data
 from sluice.columns.state_tables import PartOfKey
-from sluice.columns.tables import Data
 from sluice.engine.aggregates.class_calls import load_classes
 from sluice.engine.contents.window_inspection import InspectedWindow
 from sluice.engine.stream.clock import Clock
@@ -67,8 +67,8 @@ def let_through(spec: Map, items: Items) -> tuple[Items, Items | None]:
     """
     failed = None
     if spec.each is not None:
-        whole, values, failed = readable(items, [spec.each.values], spec.name)
-        items = unnested(whole, values.column(0), spec.each.attributes)
+        usable_items, values, failed = readable(items, [spec.each.values], spec.name)
+        items = unnested(usable_items, values.column(0), spec.each.attributes)
     return (items if spec.where is None else _only(items, _holding(spec.where, items))), failed
 
 
@@ -83,8 +83,8 @@ def written(
         expressions = [e for _, e in output.attributes]
         schema = arrow_schema(tuple((name, e.type) for name, e in output.attributes))
         values = computed([e if lower is None else lower(e) for e in expressions], tuples, schema)
-        whole, columns, bad = complete(items, values, spec.name, output.stream, expressions)
-        outputs[output.stream] = whole.with_tuples(columns)
+        complete_items, columns, bad = complete(items, values, spec.name, output.stream, expressions)
+        outputs[output.stream] = complete_items.with_tuples(columns)
         rejected.append(bad)
     return outputs, rejected
 

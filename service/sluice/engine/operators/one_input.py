@@ -55,18 +55,18 @@ def until_final(state: HasFinishedFlag, items: Items, clock: Clock) -> tuple[Ite
 
 
 def with_times(
-    ticks: Ticks, sized: str, items: Items, read: pa.RecordBatch, operator: str
+    ticks: Ticks, sized: str, items: Items, values: pa.RecordBatch, operator: str
 ) -> tuple[Items, pa.RecordBatch, np.ndarray, Items | None]:
-    """Rejects the tuples without a usable time. Gives the other items, their part of `read`, their times in ticks, and
-    the rejected tuples or None.
+    """Rejects the tuples without a usable time. Gives the other items, their part of `values`, their times in ticks,
+    and the rejected tuples or None.
     """
     times, bad = ticks.times(items)
     if bad is None:
-        return items, read, times, None
+        return items, values, times, None
     null = items.tuples.column(ticks.attribute).is_null().filter(pa.array(bad)).to_pylist()
     reasons = [f"{ticks.attribute} is null" if absent else ticks.refusal(sized) for absent in null]
-    items, read, rejects = without(bad, items, read, operator, reasons)
-    return items, read, times[~bad], rejects
+    items, values, rejects = without(bad, items, values, operator, reasons)
+    return items, values, times[~bad], rejects
 
 
 class BatchOperator(Stateful[S], ABC):
@@ -87,15 +87,17 @@ class BatchOperator(Stateful[S], ABC):
         """
         (items,) = inputs
         items, last, end = until_final(state, items, clock)
-        items, read, unread = readable(items, self.reads, self.spec.name)
-        outputs, rejects = self._handle(state, items, read, end, last)
+        items, values, unread = readable(items, self.reads, self.spec.name)
+        outputs, rejects = self._handle(state, items, values, end, last)
         if last is not None:
             state.finished = True
             outputs = {stream: emit.final(output, *last) for stream, output in outputs.items()}
         return outputs | joined([unread, *rejects])
 
     @abstractmethod
-    def _handle(self, state: S, items: Items, read: pa.RecordBatch, end: int, last: tuple[int, int] | None) -> Handled:
+    def _handle(
+        self, state: S, items: Items, values: pa.RecordBatch, end: int, last: tuple[int, int] | None
+    ) -> Handled:
         """Handles the items and the clock until `end`. `last`: (event, time) of the final mark behind the items."""
 
 
@@ -107,20 +109,22 @@ class TimedOperator(BatchOperator[S]):
     #: that which has a size in ticks, for messages
     sized = "window"
 
-    def _handle(self, state: S, items: Items, read: pa.RecordBatch, end: int, last: tuple[int, int] | None) -> Handled:
-        items, read, times, more, unusable = self._usable(items, read)
-        arrivals = self.arrive(state, items, read, times, more)
+    def _handle(
+        self, state: S, items: Items, values: pa.RecordBatch, end: int, last: tuple[int, int] | None
+    ) -> Handled:
+        items, values, times, more, unusable = self._usable(items, values)
+        arrivals = self.arrive(state, items, values, times, more)
         outputs, late, unmade = self._pass(state, items, arrivals, end, last)
         rejects = rejected_late(items, self.spec.name, late, arrivals["time"][late["item"]], self.reason)
         return outputs, [*unusable, rejects, *unmade]
 
-    def _usable(self, items: Items, read: pa.RecordBatch) -> Usable:
-        items, read, times, untimed = with_times(self.ticks, self.sized, items, read, self.spec.name)
-        return items, read, times, {}, [untimed]
+    def _usable(self, items: Items, values: pa.RecordBatch) -> Usable:
+        items, values, times, untimed = with_times(self.ticks, self.sized, items, values, self.spec.name)
+        return items, values, times, {}, [untimed]
 
     @abstractmethod
     def arrive(
-        self, state: S, items: Items, read: pa.RecordBatch, times: np.ndarray, more: dict[str, np.ndarray]
+        self, state: S, items: Items, values: pa.RecordBatch, times: np.ndarray, more: dict[str, np.ndarray]
     ) -> np.ndarray:
         """Stores the tuples. Gives the arrivals: a record for each item."""
 

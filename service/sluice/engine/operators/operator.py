@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Generic, Protocol, Self, TypeVar
 
+from sluice.columns.saved_columns import Data, Saved
 from sluice.columns.state_tables import PartOfKey
-from sluice.columns.tables import Data, Saved
 from sluice.engine.contents.window_inspection import InspectedWindow
 from sluice.engine.stream.clock import Clock
 from sluice.engine.stream.items import Items

@@ -11,8 +11,8 @@ import pyarrow as pa
 from sluice.columns.encoding import WordColumns
 from sluice.columns.interner import Interner
 from sluice.columns.intrusive_list import NIL
+from sluice.columns.saved_columns import column
 from sluice.columns.state_tables import Table, walked, words_of
-from sluice.columns.tables import column
 from sluice.engine.operators import compaction
 from sluice.engine.windows import processing_time
 from sluice.engine.windows.policies import KernelClause

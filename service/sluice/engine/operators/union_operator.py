@@ -9,8 +9,8 @@ from functools import reduce
 import numpy as np
 import pyarrow as pa
 
+from sluice.columns.saved_columns import Data, Format, Saved, SavedColumns, StateError, column, load
 from sluice.columns.state_tables import PartOfKey
-from sluice.columns.tables import Data, Format, Saved, SavedColumns, StateError, column, load
 from sluice.engine.contents.window_inspection import InspectedWindow
 from sluice.engine.operators.operator import Stateful
 from sluice.engine.stream.clock import Clock

@@ -107,12 +107,12 @@ def merged_items(parts: Sequence[Items]) -> Items:
 
     Each tuple stays between the same marks. Between two marks, the tuples of one part follow those of the part before.
     """
-    whole, place = parts[0], 2 * np.cumsum(parts[0].kind != TUPLE) + (parts[0].kind == TUPLE)
+    all_items, place = parts[0], 2 * np.cumsum(parts[0].kind != TUPLE) + (parts[0].kind == TUPLE)
     for part in parts[1:]:
         is_tuple = part.kind == TUPLE
-        whole = concatenated(whole, part.only(is_tuple))
+        all_items = concatenated(all_items, part.only(is_tuple))
         place = np.append(place, 2 * np.cumsum(~is_tuple)[is_tuple] + 1)
-    return whole.take(np.argsort(place, kind="stable"))
+    return all_items.take(np.argsort(place, kind="stable"))
 
 
 def concatenated(first: Items, second: Items) -> Items:

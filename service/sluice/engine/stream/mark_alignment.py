@@ -15,7 +15,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from sluice.columns.tables import Data, Saved, SavedRecord, StateError
+from sluice.columns.saved_columns import Data, Saved, SavedRecord, StateError
 from sluice.engine.stream.items import ALL, FINAL, TUPLE, WINDOW, Items, concatenated
 
 
@@ -35,13 +35,13 @@ def align(buffered: Items | None, items: Items, finals: AbstractSet[int], source
 class AlignmentRounds:
     """For each item the mark of the stream that it waits for: the last mark that its topic partition sent before it.
 
-    mark      whether the item is a mark that counts; a mark behind a final mark does not
-    turn      number of the mark that the item waits for, from 1; 0: none. The turn of a mark is its own number
-    there     by number, the index of the item at which each mark of the stream occurs; entry 0 is -1, before all items
+    mark          whether the item is a mark that counts; a mark behind a final mark does not
+    turn          number of the mark that the item waits for, from 1; 0: none. The turn of a mark is its own number
+    completed_at  by number, the index of the item at which each mark of the stream occurs; entry 0 is -1
     """
 
-    def __init__(self, mark: np.ndarray, turn: np.ndarray, there: np.ndarray) -> None:
-        self.mark, self.turn, self.there = mark, turn, there
+    def __init__(self, mark: np.ndarray, turn: np.ndarray, completed_at: np.ndarray) -> None:
+        self.mark, self.turn, self.completed_at = mark, turn, completed_at
 
     @classmethod
     def of(cls, items: Items, finals: AbstractSet[int], sources: int) -> AlignmentRounds:
@@ -56,19 +56,19 @@ class AlignmentRounds:
             turn[of_source] = np.cumsum(mark[of_source])
             places.append(of_source[mark[of_source]])
             ends.append((-1, 0) if source in finals else (int(end[0]), int(turn[end[0]])) if len(end) else None)
-        return cls(mark, turn, _there(places, ends))
+        return cls(mark, turn, _completed_at(places, ends))
 
     def going(self, items: Items) -> Items:
         """The items that need not wait any more (B5), and the marks of the stream, each at the item that completed
         it.
         """
-        came = np.flatnonzero((self.turn < len(self.there)) & ~self.mark)
-        numbers = np.arange(1, len(self.there))
+        came = np.flatnonzero((self.turn < len(self.completed_at)) & ~self.mark)
+        numbers = np.arange(1, len(self.completed_at))
         template = np.flatnonzero(self.mark)[:1].repeat(
             len(numbers)
         )  # any mark can be the template of the stream's mark
         which, turn = np.concatenate([came, template]), np.concatenate([self.turn[came], numbers])
-        place = np.maximum(np.concatenate([came, self.there[1:]]), self.there[turn])
+        place = np.maximum(np.concatenate([came, self.completed_at[1:]]), self.completed_at[turn])
         is_mark = np.arange(len(which)) >= len(came)
         order = np.lexsort((which, ~is_mark, turn, place))  # a mark precedes the items that waited for it
         place, is_mark = place[order], is_mark[order]
@@ -79,26 +79,26 @@ class AlignmentRounds:
 
     def staying(self, items: Items) -> Items | None:
         """The items that still wait for a mark, or None."""
-        stays = self.turn >= len(self.there)
+        stays = self.turn >= len(self.completed_at)
         return items.take(np.flatnonzero(stays)) if stays.any() else None
 
 
-def _there(places: list[np.ndarray], ends: list[tuple[int, int] | None]) -> np.ndarray:
+def _completed_at(places: list[np.ndarray], ends: list[tuple[int, int] | None]) -> np.ndarray:
     """The index of the item at which each mark of the stream occurs (B4). `places` has the indices of the marks of each
     topic partition; `ends` has the index of its final mark and the number of its marks before that, or None.
     """
-    there = [-1]
-    while any(len(of_source) >= len(there) for of_source in places):
-        number, latest = len(there), there[-1]
+    completed_at = [-1]
+    while any(len(of_source) >= len(completed_at) for of_source in places):
+        number, latest = len(completed_at), completed_at[-1]
         for of_source, end in zip(places, ends, strict=True):
             if len(of_source) >= number:
                 latest = max(latest, int(of_source[number - 1]))
             elif end is not None:  # a final mark counts when the marks before it have occurred
-                latest = max(latest, end[0], there[end[1]])
+                latest = max(latest, end[0], completed_at[end[1]])
             else:
-                return np.array(there)
-        there.append(latest)
-    return np.array(there)
+                return np.array(completed_at)
+        completed_at.append(latest)
+    return np.array(completed_at)
 
 
 # ---- bytes -----------------------------------------------------------------------------------------------------------

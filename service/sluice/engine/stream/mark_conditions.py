@@ -48,8 +48,8 @@ def marked_by_key(stream: Stream, items: Items) -> Items:
         return items
     before, behind = _holds(stream.mark_before, items.tuples), _holds(stream.mark_after, items.tuples)
     keys = [checked(expression, items.tuples) for expression in stream.mark_of]
-    known = ~np.logical_or.reduce([key.failed() for key in keys])
-    before, behind = before & known, behind & known
+    has_key = ~np.logical_or.reduce([key.failed() for key in keys])
+    before, behind = before & has_key, behind & has_key
     with_marks = before | behind
     if not with_marks.any():
         return items

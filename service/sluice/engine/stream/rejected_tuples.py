@@ -121,9 +121,9 @@ def rejected(items: Items, operator: str, reasons: list[str]) -> Items:
 
 def _shown(column: pa.Array) -> list[Any]:
     """The values as JSON has them, None for null."""
-    there = column.is_valid()
-    values = iter(written_values(column.filter(there), type_of(column.type)))
-    return [next(values) if present else None for present in there.to_pylist()]
+    is_valid = column.is_valid()
+    values = iter(written_values(column.filter(is_valid), type_of(column.type)))
+    return [next(values) if present else None for present in is_valid.to_pylist()]
 
 
 def rejected_late(

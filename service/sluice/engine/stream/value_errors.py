@@ -34,7 +34,7 @@ class Checked(NamedTuple):
     errors: np.ndarray | None = None
 
     def failed(self) -> np.ndarray:
-        """Which rows have an error."""
+        """A mask of the rows that have an error."""
         return np.zeros(len(self.values), np.bool_) if self.errors is None else np.asarray(self.errors != Error.NONE)
 
 

@@ -89,7 +89,7 @@ def shown_due(windows: np.ndarray, p: int) -> dict[str, float]:
 
 
 def are_early(firings: np.ndarray) -> np.ndarray:
-    """Which of these firings give early results."""
+    """A mask of the firings that give early results."""
     early: np.ndarray = firings["kind"] == EARLY_FIRING
     return early
 

@@ -79,8 +79,8 @@ class WallClock:
             periods.append(ticks)
             if len(ticks) and ticks[-1] > end:
                 break
-        whole = np.concatenate(periods)
-        return whole[np.searchsorted(whole, tick) : np.searchsorted(whole, end, "right") + 1]
+        all_ticks = np.concatenate(periods)
+        return all_ticks[np.searchsorted(all_ticks, tick) : np.searchsorted(all_ticks, end, "right") + 1]
 
     def _from(self, time: int) -> Iterator[np.ndarray]:
         """All ticks in ascending order, each once, one local date at a time. They begin before `time`."""

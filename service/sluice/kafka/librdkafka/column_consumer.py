@@ -85,7 +85,7 @@ else:
 
 
 class Arrival(NamedTuple):
-    """What has come of a topic partition.
+    """The records of a topic partition that have come.
 
     records   consecutive records (column_consumer.py); there may be none
     reached   the offset up to which all records have come (exclusive). It may lie behind the last record: the markers
@@ -256,12 +256,12 @@ def _columns(
 
 def _bytes(addresses: np.ndarray, sizes: np.ndarray) -> pa.BinaryArray:
     """The bytes at these addresses; null where the address is."""
-    there = addresses != 0
+    is_valid = addresses != 0
     ends = np.zeros(len(sizes) + 1, np.int32)
-    np.cumsum(np.where(there, sizes, 0), out=ends[1:])
+    np.cumsum(np.where(is_valid, sizes, 0), out=ends[1:])
     data = np.empty(ends[-1], np.uint8)
     _gather(np.ascontiguousarray(addresses), ends, data)
-    nulls = None if there.all() else pa.array(there).buffers()[1]
+    nulls = None if is_valid.all() else pa.array(is_valid).buffers()[1]
     return pa.BinaryArray.from_buffers(pa.binary(), len(sizes), [nulls, pa.py_buffer(ends), pa.py_buffer(data)])
 
 

@@ -30,7 +30,7 @@ FIXED_SETTINGS = ("clock", "clock_origin", "merge")
 
 
 class StateOutcome(StrEnum):
-    """What becomes of the state of an operator.
+    """The outcome of a change for the state of an operator.
 
     KEPT      the operator continues with it
     NEW       the operator is new: its state is that of an operator that has got no tuple so far
@@ -54,7 +54,7 @@ class StateOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What becomes of the state of one operator; with REFUSED also of a setting, or of a stream."""
+    """The outcome for the state of one operator; with REFUSED also for a setting, or for a stream."""
 
     name: str
     word: StateOutcome
@@ -65,7 +65,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What becomes of the states of a pipeline: of the operators in the order of the new file, then of removed ones."""
+    """The outcomes for the states of a pipeline: operators in the order of the new file, then the removed ones."""
 
     all: tuple[Change, ...]
 
@@ -104,15 +104,17 @@ class Kept:
 
 
 def changes_of(old: Pipeline, new: Pipeline) -> Changes:
-    """What becomes of the state of each operator if the pipeline `old` continues as `new`."""
+    """The outcome for the state of each operator if the pipeline `old` continues as `new`."""
     before = {operator.name: operator for operator in old.operators}
-    there = {operator.name for operator in new.operators}
+    new_names = {operator.name for operator in new.operators}
     earlier = earlier_names(old, new)
     changes = [*_settings(old, new), *_buffers(old, new)]
     operators = [operator for operator in new.operators if not isinstance(operator, Union)]
     changed = (_changed(before.get(operator.name), old, operator, new, earlier) for operator in operators)
     changes += [_with_its_table(change, new) for change in changed]
-    gone = [operator for operator in old.operators if operator.name not in there and not isinstance(operator, Union)]
+    gone = [
+        operator for operator in old.operators if operator.name not in new_names and not isinstance(operator, Union)
+    ]
     changes += [_gone(operator, old, new, earlier) for operator in gone]
     return Changes(tuple(changes))
 
@@ -259,7 +261,7 @@ def counts_tuples(operator: Operator) -> bool:
 
 
 def reason(part: str, before: object, now: object) -> str:
-    """What has changed in a part of an operator (`operator_data.parts_of`). A missing part is None."""
+    """The change of a part of an operator (`operator_data.parts_of`), in words. A missing part is None."""
     if isinstance(before, EventTimeData) and isinstance(now, EventTimeData):
         return f"{part}: {_of_event_time(before, now)}"
     if _are_attributes(before) and _are_attributes(now):

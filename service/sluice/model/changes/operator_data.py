@@ -1,4 +1,4 @@
-"""What the state of an operator depends on, part by part.
+"""The parts of an operator on which its state depends.
 
 Two operators with equal parts can go on with the same state, whatever else of them has changed: names of outputs and of
 their attributes, expressions over results, or the way in which outputs are written.
@@ -37,7 +37,7 @@ Parts = Mapping[str, object]
 
 
 class EarlierNames(NamedTuple):
-    """What has got another name: streams that operators write, and operators, with the names in the earlier file."""
+    """New name -> name in the earlier file, of streams that operators write and of operators with another name."""
 
     streams: Mapping[str, str] = MappingProxyType({})
     operators: Mapping[str, str] = MappingProxyType({})
@@ -129,7 +129,7 @@ def _of_window(operator: Windowed, pipeline: Pipeline, earlier: EarlierNames) ->
 def calls_of(operator: Aggregate) -> tuple[AggregateCall, ...]:
     """The distinct calls of aggregation functions, in the order of the outputs."""
     written = (e for output in operator.outputs for _, e in output.attributes)
-    calls = (part for whole in written for part in walk(whole) if isinstance(part, AggregateCall))
+    calls = (part for expression in written for part in walk(expression) if isinstance(part, AggregateCall))
     return tuple(dict.fromkeys(calls))
 
 

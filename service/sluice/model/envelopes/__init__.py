@@ -1,1 +1,1 @@
-"""What surrounds rows in the values of records."""
+"""Envelopes: the members around the row in the value of a record."""

@@ -17,7 +17,7 @@ from sluice.model.types import INT64, STRING, TIMESTAMP, Type
 
 
 class Operation(IntEnum):
-    """What a record says about a row.
+    """The operation of a record on a row.
 
     TOMBSTONE   a record without a value
     NO_ROW      a message of Debezium that is about no row: heartbeats, transactions, changes of a schema, messages that
@@ -44,7 +44,6 @@ NAMES: Mapping[Operation, str] = {operation: operation.name.lower() for operatio
 EXISTS = (Operation.CREATE, Operation.READ, Operation.UPDATE)
 
 DEBEZIUM, UPSERT = "debezium", "upsert"
-ENVELOPES = (DEBEZIUM, UPSERT)
 #: the end of the name of a time, as in `source.ts_ms` -> nanoseconds in one unit of it
 TIMES: Mapping[str, int] = {"ts_ms": 1_000_000, "ts_us": 1000, "ts_ns": 1}
 OP, SOURCE = "op", "source."

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from sluice.model.lateness.output_cases import ANY_TIME, Case, OwnTuples, Reading, View
-from sluice.model.lateness.time_bounds import Bound, Known, Span, TupleTimes
-from sluice.model.spec import Aggregate, Barrier, EventTime, Join, Map, Output, Pipeline, Side, Split, Stream, Union
+from sluice.model.lateness.time_bounds import Bound, Span, TimeScope, TupleTimes
+from sluice.model.spec import Aggregate, Barrier, EventTime, Join, Map, Output, Pipeline, Split, Stream, Union
 from sluice.model.windows.join_windows import AsOf, Interval
 
 
@@ -24,10 +24,10 @@ def own_tuples(pipeline: Pipeline, stream: str) -> OwnTuples | None:
         isinstance(writer, Map) and not _unchanged(writer, stream, event_time)
     ):
         return None
-    known = [source for source in sources if source is not None]
+    own_sources = [source for source in sources if source is not None]
     return OwnTuples(
-        min(source.lag for source in known), any(source.advances for source in known),
-        any(source.idles for source in known),
+        min(source.lag for source in own_sources), any(source.advances for source in own_sources),
+        any(source.idles for source in own_sources),
     )  # fmt: skip
 
 
@@ -67,7 +67,6 @@ def of_aggregate(operator: Aggregate, event_time: EventTime, own: OwnTuples | No
 class JoinSide:
     """A side of a join. `times`: the event time of its stream, None without one. `arriving`: as in `of_aggregate`."""
 
-    side: Side
     times: EventTime | None
     arriving: Bound = 0
 
@@ -95,26 +94,26 @@ def _pair(join: Join, name: str, other: str, sides: Mapping[str, JoinSide]) -> C
     match join.window:
         case Interval(before=before, after=after, grace=grace):
             partner = Span(-before, after) if name == "left" else Span(-after, before)
-            return Case((View(grace, _pair_known(name, other, sides, Span(0, 0), partner)),))
+            return Case((View(grace, _pair_scope(name, other, sides, Span(0, 0), partner)),))
         case AsOf(age=age, grace=grace):
             if name == "right":
                 return None
             older = Span(-math.inf if age is None else -age, 0)
             return Case(
-                (View(grace, _pair_known(name, other, sides, Span(0, 0), older)),), "it is older than the left one"
+                (View(grace, _pair_scope(name, other, sides, Span(0, 0), older)),), "it is older than the left one"
             )
     stored = getattr(join, other)
     if join.table and name == "right":
         return None
     if not join.table and stored.window.eviction.keeps_nothing:
         return None
-    known = _pair_known(name, other, sides, Span(-sides[name].arriving), ANY_TIME)
-    return Case((View(0, known),), "a window of the join holds tuples while the watermark advances")
+    scope = _pair_scope(name, other, sides, Span(-sides[name].arriving), ANY_TIME)
+    return Case((View(0, scope),), "a window of the join holds tuples while the watermark advances")
 
 
-def _pair_known(name: str, other: str, sides: Mapping[str, JoinSide], own: Span, partner: Span) -> Known:
+def _pair_scope(name: str, other: str, sides: Mapping[str, JoinSide], own: Span, partner: Span) -> TimeScope:
     tuples = {name: sides[name].tuples(own), other: sides[other].tuples(partner)}
-    return Known({side: times[""] for side, times in tuples.items() if times}, {})
+    return TimeScope({side: times[""] for side, times in tuples.items() if times}, {})
 
 
 def _alone(join: Join, name: str, other: str, sides: Mapping[str, JoinSide], port: str | None) -> Case:
@@ -130,8 +129,8 @@ def _alone(join: Join, name: str, other: str, sides: Mapping[str, JoinSide], por
             view_of, span = 0, ANY_TIME if stored else Span(-side.arriving)
     tuples = side.tuples(span)
     names = {port: tuples[""], name: tuples[""]} if tuples else {}
-    known = Known(names, {}, missing=frozenset({other}))
-    return Case((View(view_of, known),), "a tuple without a partner comes out when it leaves its window")
+    scope = TimeScope(names, {}, missing=frozenset({other}))
+    return Case((View(view_of, scope),), "a tuple without a partner comes out when it leaves its window")
 
 
 def of_barrier(barrier: Barrier, streams: Mapping[str, Stream]) -> Iterator[Case]:
@@ -143,7 +142,7 @@ def of_barrier(barrier: Barrier, streams: Mapping[str, Stream]) -> Iterator[Case
         if (event_time := streams[port.stream].event_time) is not None
     }
     if not barrier.apart:
-        yield Case((View(0, Known(timed, {})),), stale)
+        yield Case((View(0, TimeScope(timed, {})),), stale)
         return
     for times in timed.values():
-        yield Case((View(0, Known({None: times}, {})),), stale)
+        yield Case((View(0, TimeScope({None: times}, {})),), stale)

@@ -10,7 +10,7 @@ from fractions import Fraction
 from sluice.model.expressions import Expression
 from sluice.model.lateness.emissions import JoinSide, of_aggregate, of_barrier, of_join, own_tuples
 from sluice.model.lateness.output_cases import Case, View
-from sluice.model.lateness.time_bounds import Bound, Known, Span, TupleTimes, Value, bounds
+from sluice.model.lateness.time_bounds import Bound, Span, TimeScope, TupleTimes, Value, bounds
 from sluice.model.spec import (  # fmt: skip
     Aggregate,
     Barrier,
@@ -55,56 +55,71 @@ ON_TIME = Lateness(0)
 
 def lateness(pipeline: Pipeline) -> dict[str, Lateness]:
     """By stream with an event time; a stream of which nothing is known is missing."""
-    known: dict[str, Lateness] = {}
+    late_by_stream: dict[str, Lateness] = {}
     for name, stream in pipeline.streams.items():
         if stream.event_time is not None and (stream.event_time.lag is not None or not pipeline.writer_of(name)):
-            known[name] = ON_TIME
+            late_by_stream[name] = ON_TIME
     for operator in pipeline.operators:
         for output in operator.outputs:
             event_time = pipeline.streams[output.stream].event_time
-            if event_time is not None and output.stream not in known:
-                late = _of_output(pipeline, operator, output, event_time, known)
-                known |= {} if late is None else {output.stream: late}
-    return known
+            if event_time is not None and output.stream not in late_by_stream:
+                late = _of_output(pipeline, operator, output, event_time, late_by_stream)
+                late_by_stream |= {} if late is None else {output.stream: late}
+    return late_by_stream
 
 
 def _of_output(
-    pipeline: Pipeline, operator: Operator, output: Output, event_time: EventTime, known: Mapping[str, Lateness]
+    pipeline: Pipeline,
+    operator: Operator,
+    output: Output,
+    event_time: EventTime,
+    late_by_stream: Mapping[str, Lateness],
 ) -> Lateness | None:
     """The lateness of an output. If it is due to that of an input alone, the input's operator is named."""
     if isinstance(operator, Union):
-        return _of_union(pipeline, operator, known)
+        return _of_union(pipeline, operator, late_by_stream)
     expression = dict(output.attributes).get(event_time.attribute)
     if expression is None:
         return None
-    late = emitted(pipeline, operator, output, expression, known)
+    late = emitted(pipeline, operator, output, expression, late_by_stream)
     if late is None or late.behind <= 0:
         return late
-    on_time = emitted(pipeline, operator, output, expression, dict.fromkeys(known, ON_TIME))
-    passed = next((known[name] for name in operator.inputs if name in known and known[name].behind > 0), None)
+    on_time = emitted(pipeline, operator, output, expression, dict.fromkeys(late_by_stream, ON_TIME))
+    passed = next(
+        (
+            late_by_stream[name]
+            for name in operator.inputs
+            if name in late_by_stream and late_by_stream[name].behind > 0
+        ),
+        None,
+    )
     return late if passed is None or on_time is None or on_time.behind > 0 else passed
 
 
-def _of_union(pipeline: Pipeline, union: Union, known: Mapping[str, Lateness]) -> Lateness | None:
+def _of_union(pipeline: Pipeline, union: Union, late_by_stream: Mapping[str, Lateness]) -> Lateness | None:
     """The latest of the streams; without an event time a stream does not hold the watermark (R3)."""
     untimed = next((name for name in union.inputs if pipeline.streams[name].event_time is None), None)
     if untimed is not None:
         return Lateness(math.inf, union, untimed)
-    if any(name not in known for name in union.inputs):
+    if any(name not in late_by_stream for name in union.inputs):
         return None
-    return max((known[name] for name in union.inputs), key=lambda late: late.behind)
+    return max((late_by_stream[name] for name in union.inputs), key=lambda late: late.behind)
 
 
 # ---- an operator -----------------------------------------------------------------------------------------------------
 
 
 def emitted(
-    pipeline: Pipeline, operator: Operator, output: Output, expression: Expression, known: Mapping[str, Lateness]
+    pipeline: Pipeline,
+    operator: Operator,
+    output: Output,
+    expression: Expression,
+    late_by_stream: Mapping[str, Lateness],
 ) -> Lateness | None:
-    """The lateness of an output if its event time had this expression; None if nothing is known of it. `known` has the
-    lateness of the operator's inputs.
+    """The lateness of an output if its event time had this expression; None if nothing is known of it.
+    `late_by_stream` has the lateness of the operator's inputs.
     """
-    cases, event_time = _cases(pipeline, operator, output, known), pipeline.streams[output.stream].event_time
+    cases, event_time = _cases(pipeline, operator, output, late_by_stream), pipeline.streams[output.stream].event_time
     if not cases or event_time is None:
         return None
     unit, held, worst = _units(event_time, expression.type), operator.holds, None
@@ -129,7 +144,7 @@ def _of_case(case: Case, expression: Expression, unit: Fraction) -> tuple[Bound 
     distances: list[Bound] = []
     lags: list[Bound] = []
     for view in case.views:
-        value = bounds(expression, view.known)
+        value = bounds(expression, view.scope)
         if value is None or value.scale not in (0, unit):
             continue
         distances.append(view.behind - value.low / unit if value.scale else math.inf)
@@ -145,14 +160,14 @@ def _lag(view: View, value: Value, unit: Fraction) -> Bound:
 
 
 def _cases(
-    pipeline: Pipeline, operator: Operator, output: Output, known: Mapping[str, Lateness]
+    pipeline: Pipeline, operator: Operator, output: Output, late_by_stream: Mapping[str, Lateness]
 ) -> tuple[Case, ...] | None:
     """None if nothing is known of the outputs."""
     streams = pipeline.streams
     match operator:
         case Join():
             sides = {
-                name: JoinSide(side, streams[side.stream].event_time, _arriving(side.stream, known))
+                name: JoinSide(streams[side.stream].event_time, _arriving(side.stream, late_by_stream))
                 for name, side in (("left", operator.left), ("right", operator.right))
             }
             return tuple(of_join(operator, output, sides))
@@ -162,13 +177,13 @@ def _cases(
             return None
         case _:
             event_time = streams[operator.input].event_time
-            if event_time is None or operator.input not in known:
+            if event_time is None or operator.input not in late_by_stream:
                 return None
-            return tuple(_of_one_input(pipeline, operator, event_time, known[operator.input].behind))
+            return tuple(_of_one_input(pipeline, operator, event_time, late_by_stream[operator.input].behind))
 
 
-def _arriving(stream: str, known: Mapping[str, Lateness]) -> Bound:
-    return known[stream].behind if stream in known else math.inf
+def _arriving(stream: str, late_by_stream: Mapping[str, Lateness]) -> Bound:
+    return late_by_stream[stream].behind if stream in late_by_stream else math.inf
 
 
 def _of_one_input(
@@ -200,5 +215,5 @@ def _of_one_input(
 def _tuple(event_time: EventTime, behind: Bound, stale: str = "", goes_back: Bound = math.inf) -> Case:
     """An output made of one tuple, whose event time is the anchor."""
     span = Span(0, 0)
-    known = Known({None: TupleTimes(event_time.attribute, event_time.tick, span, span, span)}, {}, event_time.tick)
-    return Case((View(behind, known, goes_back),), stale)
+    scope = TimeScope({None: TupleTimes(event_time.attribute, event_time.tick, span, span, span)}, {}, event_time.tick)
+    return Case((View(behind, scope, goes_back),), stale)

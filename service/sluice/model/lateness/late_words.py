@@ -18,6 +18,9 @@ from sluice.model.unparse import expression, number, seconds
 from sluice.model.windows.session_window import MAX_GAP
 from sluice.time_units import MILLISECOND
 
+#: a lateness from here on follows from a gap that is an expression, whose values are not known (G4)
+UNBOUNDED = MAX_GAP // 2
+
 
 @dataclass(frozen=True, slots=True)
 class Finding:
@@ -34,16 +37,16 @@ class Finding:
 
 
 def findings(pipeline: Pipeline) -> Iterator[Finding]:
-    """One for each output that is late for one reader or several (Q9)."""
-    known = lateness(pipeline)
+    """A finding for each output that is late for one reader or several (Q9)."""
+    late_by_stream = lateness(pipeline)
     late: dict[tuple[str, str], list[tuple[Lateness, str]]] = defaultdict(list)
     for reader, stream, accepted in _readers(pipeline):
-        worst = known.get(stream)
+        worst = late_by_stream.get(stream)
         if worst is not None and worst.behind > accepted and worst.operator is not None:
             late[worst.operator.name, worst.stream].append((worst, reader))
     for pairs in late.values():
         worst = max((candidate for candidate, _ in pairs), key=lambda candidate: candidate.behind)
-        yield _finding(pipeline, worst, list(dict.fromkeys(reader for _, reader in pairs)), known)
+        yield _finding(pipeline, worst, list(dict.fromkeys(reader for _, reader in pairs)), late_by_stream)
     yield from _in_the_next_pane(pipeline, set(late))
 
 
@@ -73,18 +76,18 @@ def _accepts(operator: Operator, stream: str, pipeline: Pipeline) -> int | None:
 # ---- texts -----------------------------------------------------------------------------------------------------------
 
 
-def _finding(pipeline: Pipeline, late: Lateness, readers: list[str], known: Mapping[str, Lateness]) -> Finding:
+def _finding(pipeline: Pipeline, late: Lateness, readers: list[str], late_by_stream: Mapping[str, Lateness]) -> Finding:
     operator = late.operator
     assert operator is not None  # noqa: S101 - the caller has checked
     if isinstance(operator, Union):
         return _of_union(pipeline, operator, late.stream, readers)
     stream = pipeline.streams[late.stream]
-    how_far = "" if late.behind >= MAX_GAP else f"up to {_seconds(late.behind)} s "
+    how_far = "" if late.behind >= UNBOUNDED else f"up to {_seconds(late.behind)} s "
     which = _name(operator, late.expression, _attribute(stream))
     text = (
         f"{which} is {how_far}behind the watermark {_when(operator, late)}, so the result is late for {_all(readers)}"
     )
-    instead = list(_instead(pipeline, operator, stream, known))
+    instead = list(_instead(pipeline, operator, late, stream, late_by_stream))
     advice = "; or ".join([*instead, *_lags(pipeline, operator, late, stream, alone=not instead)])
     return Finding(operator, late.stream, _attribute(stream), f"{text}; {advice} (Q9)")
 
@@ -117,14 +120,16 @@ def _when(operator: Operator, late: Lateness) -> str:
 # ---- what to write instead -------------------------------------------------------------------------------------------
 
 
-def _instead(pipeline: Pipeline, operator: Operator, stream: Stream, known: Mapping[str, Lateness]) -> Iterator[str]:
+def _instead(
+    pipeline: Pipeline, operator: Operator, late: Lateness, stream: Stream, late_by_stream: Mapping[str, Lateness]
+) -> Iterator[str]:
     """Another event time that is not late, or another operator."""
     match operator:
-        case Aggregate(window=window) if text := window.late_instead(_attribute(stream), stream.name):
+        case Aggregate(window=window) if text := window.late_instead(_attribute(stream), stream.name, late.expression):
             yield text
         case Aggregate() | Join():
             output = next(output for output in operator.outputs if output.stream == stream.name)
-            right = next(_right(pipeline, operator, output, stream, known), None)
+            right = next(_right(pipeline, operator, output, stream, late_by_stream), None)
             if right is not None:
                 yield f"write `{_attribute(stream)}: {_quoted(right)}`"
         case Map() | Sort(accepts=int()):
@@ -141,13 +146,17 @@ def _quoted(text: str) -> str:
 
 
 def _right(
-    pipeline: Pipeline, operator: Aggregate | Join, output: Output, stream: Stream, known: Mapping[str, Lateness]
+    pipeline: Pipeline,
+    operator: Aggregate | Join,
+    output: Output,
+    stream: Stream,
+    late_by_stream: Mapping[str, Lateness],
 ) -> Iterator[str]:
     """The expressions that are not late, the usual ones first."""
     event_time = stream.event_time
     assert event_time is not None  # noqa: S101 - it has a lateness
     for candidate in _candidates(pipeline, operator, dict(stream.schema)[event_time.attribute]):
-        late = emitted(pipeline, operator, output, candidate, known)
+        late = emitted(pipeline, operator, output, candidate, late_by_stream)
         if late is not None and late.behind <= 0:
             yield expression(candidate)
         elif late is not None and _can_be_moved(operator) and not math.isinf(late.behind):
@@ -218,8 +227,8 @@ def _attribute(stream: Stream) -> str:
 def _units(nanoseconds: Bound, stream: Stream) -> str:
     """A length of time in the unit of the event time, as expressions have it."""
     assert stream.event_time is not None  # noqa: S101 - it has a lateness
-    whole = dict(stream.schema)[_attribute(stream)] == INT64
-    return str(math.ceil(nanoseconds / stream.event_time.tick)) if whole else number(math.ceil(nanoseconds))
+    is_int64 = dict(stream.schema)[_attribute(stream)] == INT64
+    return str(math.ceil(nanoseconds / stream.event_time.tick)) if is_int64 else number(math.ceil(nanoseconds))
 
 
 def _seconds(nanoseconds: Bound) -> str:

@@ -1,4 +1,4 @@
-"""What is known of the event times in the outputs of an operator: cases, each seen from several anchors.
+"""The bounds of the event times in the outputs of an operator: cases, each seen from several anchors.
 
 A case is one way in which an output comes about, such as "the left tuple arrives" of a join. Each case has views: the
 same facts seen from different anchors, all of them true. `behind` says how far the anchor of a view may be behind the
@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from sluice.model.lateness.time_bounds import Bound, Known, Span, TupleTimes
+from sluice.model.lateness.time_bounds import Bound, Span, TimeScope, TupleTimes
 
 ANY_TIME = Span()
 FROM_ANCHOR = Span(0)
@@ -24,12 +24,12 @@ class View:
     """Facts about one case, seen from an anchor.
 
     behind    how far the anchor is behind the watermark at most, in nanoseconds; negative if it is always ahead
-    known     what is known of the times in an expression, from the anchor
+    scope     the times that an expression can have, from the anchor
     goes_back how far the anchor of an output is before that of an earlier output at most, in nanoseconds
     """
 
     behind: Bound
-    known: Known
+    scope: TimeScope
     goes_back: Bound = math.inf
 
 
@@ -81,5 +81,5 @@ class Reading:
         return self.own if self.whole else None
 
     def times(self, some: Span, last: Span | None = None, greatest: Span | None = None) -> dict[str | None, TupleTimes]:
-        """What is known of the event times in a window: of any tuple, of the last one, of the greatest one."""
+        """The bounds of the event times in a window: of any tuple, of the last one, of the greatest one."""
         return {None: TupleTimes(self.attribute, self.tick, some, last or some, greatest or some)}

@@ -81,8 +81,8 @@ class TupleTimes:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
-    """What is known of the times in an expression.
+class TimeScope:
+    """The times that the attributes and functions of an expression can have.
 
     tuples   side of a join, or None -> the times of its tuples; a side is missing if it has no event time
     window   the function that describes the window -> its time
@@ -96,7 +96,7 @@ class Known:
     missing: frozenset[str] = frozenset()
 
 
-def bounds(e: Expression, known: Known, which: str = "any") -> Value | None:
+def bounds(e: Expression, scope: TimeScope, which: str = "any") -> Value | None:
     """The bounds of the value of an expression; None if nothing is known of it.
 
     `which`: the tuple, by its field in TupleTimes, whose attributes stand outside of aggregation functions.
@@ -108,17 +108,17 @@ def bounds(e: Expression, known: Known, which: str = "any") -> Value | None:
             number = Fraction(str(value)) if math.isfinite(float(value)) else None
             return None if number is None else Value(Fraction(0), number, number)
         case Attribute(name, type_, port):
-            return _attribute(name, type_, port, known, which)
+            return _attribute(name, type_, port, scope, which)
         case AggregateCall():
-            return _aggregate(e, known)
+            return _aggregate(e, scope)
         case Call():
-            return _call(e, known, which)
+            return _call(e, scope, which)
 
 
-def _attribute(name: str, type_: Type, port: str | None, known: Known, which: str) -> Value | None:
-    if port in known.missing:
+def _attribute(name: str, type_: Type, port: str | None, scope: TimeScope, which: str) -> Value | None:
+    if port in scope.missing:
         return ANYTHING
-    times = known.tuples.get(port)
+    times = scope.tuples.get(port)
     if times is None or name != times.attribute:
         return None
     span: Span = getattr(times, which)
@@ -131,10 +131,10 @@ SELECTING = dict.fromkeys(("First", "Last", "Any", "Max", "Min", "Average", "Med
 )
 
 
-def _aggregate(e: AggregateCall, known: Known) -> Value | None:
+def _aggregate(e: AggregateCall, scope: TimeScope) -> Value | None:
     """Of a function that describes the window, that counts, or that selects a value."""
-    if e.function in known.window:
-        return known.window[e.function].value(e.type, known.tick)
+    if e.function in scope.window:
+        return scope.window[e.function].value(e.type, scope.tick)
     if e.function == "Count":
         return Value(Fraction(0), 0, math.inf)
     number = SELECTING.get(e.function)
@@ -142,19 +142,19 @@ def _aggregate(e: AggregateCall, known: Known) -> Value | None:
         return None
     selected = e.arguments[number]
     if e.function in ("Last", "Any") and e.where is None:
-        return bounds(selected, known, "last")
-    some = bounds(selected, known)
-    greatest = bounds(selected, known, "greatest") if e.function == "Max" and e.where is None else None
+        return bounds(selected, scope, "last")
+    some = bounds(selected, scope)
+    greatest = bounds(selected, scope, "greatest") if e.function == "Max" and e.where is None else None
     return some if some is None or greatest is None else Value(some.scale, max(some.low, greatest.low), some.high)
 
 
 # ---- scalar functions ------------------------------------------------------------------------------------------------
 
 
-def _call(e: Call, known: Known, which: str) -> Value | None:
+def _call(e: Call, scope: TimeScope, which: str) -> Value | None:
     if e.function == "if":
-        return _either(bounds(e.arguments[1], known, which), bounds(e.arguments[2], known, which))
-    values = [bounds(argument, known, which) for argument in e.arguments]
+        return _either(bounds(e.arguments[1], scope, which), bounds(e.arguments[2], scope, which))
+    values = [bounds(argument, scope, which) for argument in e.arguments]
     function = FUNCTIONS.get(e.function)
     return None if function is None else function(values, e)
 

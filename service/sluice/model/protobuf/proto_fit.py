@@ -208,7 +208,7 @@ def field_at(proto: Protobuf, message: ProtoMessage, path: Steps, *, read: bool 
 def _field(message: ProtoMessage, path: Steps) -> ProtoField:
     field = message.named(path[-1]) if isinstance(path[-1], str) else None
     if field is None:
-        near = did_you_mean(str(path[-1]), [known.name for known in message.fields])
+        near = did_you_mean(str(path[-1]), [member.name for member in message.fields])
         raise ProtobufError(f"a field {text_of(path)}{near}")
     return field
 
@@ -265,7 +265,7 @@ def check_member(proto: Protobuf, field: ProtoField, name: str, type_: Type) -> 
     if member is not None:
         check_field(proto, member, type_)
     elif not type_.optional:
-        near = did_you_mean(name, [known.name for known in message.fields])
+        near = did_you_mean(name, [sibling.name for sibling in message.fields])
         raise ProtobufError(f"a field {name} of {field.type_name}{near}")
 
 
@@ -302,8 +302,8 @@ def check_holds(proto: Protobuf, field: ProtoField, type_: Type, *, item: bool =
 
 def missing(message: ProtoMessage, names: Sequence[str]) -> list[str]:
     """The names of the required fields that are not among the attributes `names`."""
-    known = set(names)
-    return [field.name for field in message.fields if field.required and field.name not in known]
+    member_names = set(names)
+    return [field.name for field in message.fields if field.required and field.name not in member_names]
 
 
 # ---- a generated schema ----------------------------------------------------------------------------------------------

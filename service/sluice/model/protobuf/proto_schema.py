@@ -177,7 +177,7 @@ class _Resolver:
         self.messages: dict[str, ProtoMessage] = {}
         self.enums: dict[str, ProtoEnum] = {}
         #: full names of all types, of packages, too: a name is looked up from the inner scope to the outer ones
-        self.known: dict[str, str] = {}
+        self.kind_of: dict[str, str] = {}
 
     def schema(self) -> Protobuf:
         for file in self.files:
@@ -196,12 +196,12 @@ class _Resolver:
             if not enum.values:
                 raise ProtobufError(f"an enum {name} with a value")
             self.enums[name] = ProtoEnum(name, tuple(enum.values), closed)
-            self.known[name] = "enum"
+            self.kind_of[name] = "enum"
         for message in messages:
             name = _full(scope, message.name)
-            if name in self.known:
+            if name in self.kind_of:
                 raise ProtobufError(f"one definition of {name}")
-            self.known[name] = "message"
+            self.kind_of[name] = "message"
             self.declare(name, message.messages, message.enums, features | message.features)
 
     def resolve(self, scope: str, message: MessageText, features: Features) -> None:
@@ -239,12 +239,12 @@ class _Resolver:
         if text in SCALARS:
             return text, ""
         name = text[1:] if text.startswith(".") else self.found(scope, text)
-        return self.known.get(name, "unknown"), name
+        return self.kind_of.get(name, "unknown"), name
 
     def found(self, scope: str, text: str) -> str:
         """The full name of a type that is named within a scope."""
         while scope:
-            if (name := f"{scope}.{text}") in self.known:
+            if (name := f"{scope}.{text}") in self.kind_of:
                 return name
             scope = scope.rpartition(".")[0]
         return text

@@ -36,8 +36,8 @@ SIGNATURES: Mapping[str, tuple[str, ...]] = {
     "trunc": ("decimal -> decimal by rounded : decimal_trunc",),
     "sign": ("decimal -> int64 : decimal_sign",),
     "decimal": tuple(
-        f"{given}, {digits} -> decimal by cast : to_decimal"
-        for given in ("exact", "float64", "string")
+        f"{word}, {digits} -> decimal by cast : to_decimal"
+        for word in ("exact", "float64", "string")
         for digits in ("scale", "digits, places")
     ),
     "int64": ("decimal -> int64 : decimal_to_int64",),
@@ -70,8 +70,8 @@ CONSTANTS: Mapping[str, tuple[int, int]] = {
 #: word that stands for a type -> its word in messages, which do not say that an int64 stands for a decimal, and whether
 #: it may stand for the given type
 VARIABLES: Mapping[str, tuple[str, Callable[[Type], bool]]] = {
-    "decimal": ("decimal", lambda given: isinstance(given, DecimalType)),
-    "exact": ("decimal", lambda given: decimal_type.as_decimal(given) is not None),
+    "decimal": ("decimal", lambda type_: isinstance(type_, DecimalType)),
+    "exact": ("decimal", lambda type_: decimal_type.as_decimal(type_) is not None),
 }
 #: the words that stand for a decimal or an int64
 MIXED = ("exact",)

@@ -68,9 +68,9 @@ def optional_of(type_: Type) -> Type:
     return OptionalType(type_)
 
 
-def takes(type_: Type, given: Type) -> bool:
+def takes(type_: Type, other: Type) -> bool:
     """Whether each value of the given type is a value of the type: `T?` takes `T`, at any depth (NU33)."""
-    return united(type_, given) == type_
+    return united(type_, other) == type_
 
 
 def united(first: Type, second: Type) -> Type | None:
@@ -81,5 +81,5 @@ def united(first: Type, second: Type) -> Type | None:
     if not first.parts or type(first) is not type(second) or first.with_parts(second.parts) != second:
         return first if first == second else None
     parts = [united(*both) for both in zip(first.parts, second.parts, strict=True)]
-    known = [part for part in parts if part is not None]
-    return first.with_parts(known) if len(known) == len(parts) else None
+    united_parts = [part for part in parts if part is not None]
+    return first.with_parts(united_parts) if len(united_parts) == len(parts) else None

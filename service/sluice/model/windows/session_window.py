@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from sluice.model.expressions import Expression
+from sluice.model.expressions import AggregateCall, Call, Expression, walk
 from sluice.model.functions import row
 from sluice.model.lateness.output_cases import FROM_ANCHOR, Case, Reading, View
-from sluice.model.lateness.time_bounds import Known, Span
+from sluice.model.lateness.time_bounds import Span, TimeScope
 from sluice.model.unparse import expression, number, seconds
 from sluice.model.windows.policies.policy import WITHIN_BATCH
 from sluice.model.windows.window_kind import IS_EARLY, SizedKind, SizePart, WindowFunction, with_watermarks
@@ -126,25 +126,30 @@ class Session(SizedKind):
         gap, _, grace = self.sizes
         inside, last = Span(-math.inf if self.longest is None else -self.longest, 0), Span(0, 0)
         ends = {"sessionStart": inside, "sessionEnd": last}
-        known = Known(reading.times(inside, inside, last), ends, reading.tick)
+        scope = TimeScope(reading.times(inside, inside, last), ends, reading.tick)
         if self.emit == "updates" and not reading.early:
-            yield Case((View(0, known),))
+            yield Case((View(0, scope),))
             return
         in_order = isinstance(self.gap, int) and self.longest is None and not reading.early
-        views = [View(gap + grace, known, 0 if in_order else math.inf)]
+        views = [View(gap + grace, scope, 0 if in_order else math.inf)]
         if self.longest is not None:
             ends = {"sessionStart": FROM_ANCHOR, "sessionEnd": FROM_ANCHOR}
-            views.append(View(grace + self.longest, Known(reading.times(FROM_ANCHOR), ends, reading.tick)))
+            views.append(View(grace + self.longest, TimeScope(reading.times(FROM_ANCHOR), ends, reading.tick)))
         yield Case(tuple(views))
 
     @property
     def emitted(self) -> str:
         return "when the session is over"
 
-    def late_instead(self, attribute: str, stream: str) -> str:
-        del stream
-        fixed = isinstance(self.gap, int)
-        return "" if fixed else f"write `{attribute}: sessionEnd()` plus the longest gap and the grace"
+    def late_instead(self, attribute: str, stream: str, time: Expression | None) -> str:
+        if isinstance(self.gap, int):
+            return ""
+        functions = (
+            [part.function for part in walk(time) if isinstance(part, AggregateCall)] if time is not None else []
+        )
+        if isinstance(time, Call) and "sessionEnd" in functions:
+            return f"write `event_time: {{attribute: {attribute}, lag: ...}}` for {stream}, with the longest gap"
+        return f"write `{attribute}: sessionEnd()` plus the longest gap and the grace"
 
     def fires(self, lag: int | None, *, incomplete: bool) -> tuple[str, str]:
         del incomplete

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from sluice.model.lateness.output_cases import Case, Reading, View
-from sluice.model.lateness.time_bounds import Bound, Known, Span
+from sluice.model.lateness.time_bounds import Bound, Span, TimeScope
 from sluice.model.unparse import number, seconds
 from sluice.model.windows.policies.policy import WITHIN_BATCH
 from sluice.model.windows.time_interval_window import TimeInterval
@@ -84,9 +84,9 @@ class SlidingTime(SizedKind):
             behind = self.grace - (0 if reading.own.advances else reading.own.lag)
         start = Span(-self.difference, -self.difference)
         ends = {"intervalStart": start, "intervalEnd": Span(0, 0)}
-        known = Known(reading.times(Span(-self.difference, 0)), ends, reading.tick)
+        scope = TimeScope(reading.times(Span(-self.difference, 0)), ends, reading.tick)
         stale = "its watermark does not follow the tuples of the window" if math.isinf(behind) else ""
-        yield Case((View(behind, known),), stale)
+        yield Case((View(behind, scope),), stale)
 
     def fires(self, lag: int | None, *, incomplete: bool) -> tuple[str, str]:
         del lag, incomplete

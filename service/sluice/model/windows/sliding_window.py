@@ -32,7 +32,7 @@ class Sliding(WindowKind):
         return Roles((), self.eviction, self.trigger, self.partitioned, self.partition_eviction)
 
     def over_table(self, key: tuple[str, ...]) -> TableWindow | None:
-        """One that holds a number of tuples has the rows that came last."""
+        """The window over a table: the rows that came last, if the window holds a number of tuples; else None."""
         if self.partition_eviction is not None or not self.eviction.tuples:
             return None
         return TableWindow.of_rows(self.trigger, self.eviction.tuples, key, partitioned=self.partitioned)

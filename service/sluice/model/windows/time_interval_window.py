@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from math import gcd
 from typing import ClassVar
 
+from sluice.model.expressions import AggregateCall, Expression
 from sluice.model.functions import row
 from sluice.model.lateness.output_cases import FROM_ANCHOR, Case, Reading, View
-from sluice.model.lateness.time_bounds import Known, Span
+from sluice.model.lateness.time_bounds import Span, TimeScope
 from sluice.model.types import BOOLEAN, INT64, STRING
 from sluice.model.unparse import number, seconds
 from sluice.model.windows.policies.policy import Aligned
@@ -168,19 +169,22 @@ class TimeInterval(SizedKind):
         tick, longest, own_whole = reading.tick, self.longest, reading.own_whole
         start = Span(-longest, -tick if self.calendar else -self.shortest)
         ends = {"intervalStart": start, "intervalEnd": Span(0, 0), "intervalLast": Span(-tick, -tick)}
-        known = Known(reading.times(Span(-longest, -tick)), ends, tick)
-        views = [View(self.discard_age - tick, known, self.discard_age)]
+        scope = TimeScope(reading.times(Span(-longest, -tick)), ends, tick)
+        views = [View(self.discard_age - tick, scope, self.discard_age)]
         if own_whole is not None and not (own_whole.lag or own_whole.advances or self.discard_age):
-            views.append(View(0, Known(reading.times(Span(tick - longest), FROM_ANCHOR, FROM_ANCHOR), {}, tick)))
+            views.append(View(0, TimeScope(reading.times(Span(tick - longest), FROM_ANCHOR, FROM_ANCHOR), {}, tick)))
         yield Case(tuple(views))
 
     @property
     def emitted(self) -> str:
         return "when the pane fires" + " again for late tuples" * (self.discard_age > 0)
 
-    def late_instead(self, attribute: str, stream: str) -> str:
-        readers = f"`discardAge({number(self.discard_age)})` in what reads {stream}"
-        return f"write `{attribute}: intervalLast()`, and {readers}" if self.discard_age else ""
+    def late_instead(self, attribute: str, stream: str, time: Expression | None) -> str:
+        if not self.discard_age:
+            return ""
+        is_last = isinstance(time, AggregateCall) and time.function == "intervalLast"
+        last = "" if is_last else f"`{attribute}: intervalLast()`, and "
+        return f"write {last}`discardAge({number(self.discard_age)})` in what reads {stream}"
 
     # ---- the calendar ----
 

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol, Self
 from sluice.model.expressions import Expression
 from sluice.model.functions import Function, row
 from sluice.model.lateness.output_cases import ANY_TIME, Case, Reading, View
-from sluice.model.lateness.time_bounds import Known, Span
+from sluice.model.lateness.time_bounds import Span, TimeScope
 from sluice.model.types import BOOLEAN, Type
 from sluice.model.unparse import seconds
 from sluice.model.windows.policies.partition_policies import PartitionEviction
@@ -313,9 +313,9 @@ class WindowKind(ABC):
         arrived, own_whole = Span(-reading.arriving), reading.own_whole
         followed = own_whole is not None and not (own_whole.idles or own_whole.advances)
         last = arrived if (self.fired_by_last and reading.at_once) or followed else ANY_TIME
-        known = Known(reading.times(arrived if self.holds_one_tuple else ANY_TIME, last, last), {}, reading.tick)
+        scope = TimeScope(reading.times(arrived if self.holds_one_tuple else ANY_TIME, last, last), {}, reading.tick)
         held = "while the watermark advances" if self.timer is None else "by the clock"
-        yield Case((View(0, known),), f"the window holds tuples {held}")
+        yield Case((View(0, scope),), f"the window holds tuples {held}")
 
     @property
     def holds_one_tuple(self) -> bool:
@@ -332,11 +332,11 @@ class WindowKind(ABC):
         """When a result comes out, in words that follow one about its event time."""
         return "when the window fires"
 
-    def late_instead(self, attribute: str, stream: str) -> str:
-        """What to write if results with the event time `attribute` are late for the readers of `stream`, and no other
-        event time alone helps; empty if one may.
+    def late_instead(self, attribute: str, stream: str, time: Expression | None) -> str:
+        """What to write if results with the event time `attribute`, which is `time` in the file, are late for the
+        readers of `stream`, and no other event time alone helps; empty if one may.
         """
-        del attribute, stream
+        del attribute, stream, time
         return ""
 
     # ---- changes ----
@@ -367,7 +367,7 @@ class WindowKind(ABC):
 
     @property
     def time_in_words(self) -> str:
-        """That for which a window over event time keeps one summary."""
+        """The unit, in words, for which a window over event time keeps one summary."""
         return "event time"
 
     @property

@@ -92,8 +92,8 @@ class HeldBack:
 
 
 def _ends(client: AdminClient, places: Sequence[TopicPartition], level: IsolationLevel) -> Answers:
-    wanted = dict.fromkeys(places, OffsetSpec.latest())
-    answers: Answers = client.list_offsets(wanted, isolation_level=level, request_timeout=REQUEST)
+    specs = dict.fromkeys(places, OffsetSpec.latest())
+    answers: Answers = client.list_offsets(specs, isolation_level=level, request_timeout=REQUEST)
     return answers
 
 
@@ -110,8 +110,8 @@ def lost_offsets(plan: Plan, batch: int, requests: Requests[AdminClient]) -> lis
     if plan.pipeline.settings.on_data_loss == "fail":
         return []
     before, now = before_batch(plan.store, batch).offsets, planned(plan.store, batch).offsets
-    wanted = [place for place, end in now.items() if before.get(place, end) != end]
-    oldest = beginnings(requests, wanted) if wanted else {}
+    advanced = [place for place, end in now.items() if before.get(place, end) != end]
+    oldest = beginnings(requests, advanced) if advanced else {}
     lost: defaultdict[str, dict[str, int]] = defaultdict(dict)
     for topic, number, count in _lost(before, now, oldest):
         lost[topic][str(number)] = count

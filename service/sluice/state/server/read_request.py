@@ -43,7 +43,7 @@ MOST_CLIENTS = 4
 
 
 class Ranges(NamedTuple):
-    """What one reader reads of a batch.
+    """The records of a batch that one reader reads.
 
     batch    the number of the batch
     time     when the batch was planned, in nanoseconds since 1970

@@ -20,7 +20,7 @@ from sluice.batch.query_plan import Plan
 from sluice.batch.spool import Spool, in_memory
 from sluice.checkpoint import checkpoint_folder, checkpoint_identity
 from sluice.checkpoint.checkpoint_store import StoreError, put_bytes
-from sluice.columns.tables import StateError
+from sluice.columns.saved_columns import StateError
 from sluice.engine.stream.items import Items
 from sluice.kafka.batch_report import Report
 from sluice.ops.log_lines import configure_as_parent

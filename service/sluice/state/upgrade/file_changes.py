@@ -123,12 +123,14 @@ def file_changes(pipeline: Pipeline) -> Changes | None:
 
     Raises CheckpointError if the checkpoint belongs to another pipeline.
     """
-    wanted = {stage.name: stage for stage in placed_stages(pipeline)}
+    new_stages = {stage.name: stage for stage in placed_stages(pipeline)}
     present = {
-        name: present_stage for name, stage in wanted.items() if (present_stage := _present_stage(stage)) is not None
+        name: present_stage
+        for name, stage in new_stages.items()
+        if (present_stage := _present_stage(stage)) is not None
     }
-    former = _former_stages(pipeline, wanted)
-    return _together(wanted, present, former) if present or former else None
+    former = _former_stages(pipeline, new_stages)
+    return _together(new_stages, present, former) if present or former else None
 
 
 def _present_stage(stage: Pipeline) -> ChangedStage | None:
@@ -156,10 +158,10 @@ def require_accepted(pipeline: Pipeline, *, accept: bool) -> None:
     if changes is None:
         return
     require(changes, pipeline, accept=accept)
-    wanted = {stage.name: stage for stage in placed_stages(pipeline)}
-    for stage in wanted.values():
+    new_stages = {stage.name: stage for stage in placed_stages(pipeline)}
+    for stage in new_stages.values():
         store_of(stage).delete(RETIRED)
-    for former in _former_stages(pipeline, wanted).values():
+    for former in _former_stages(pipeline, new_stages).values():
         put_bytes(FolderStore(former.folder), RETIRED, b"")
 
 
@@ -249,10 +251,10 @@ def buckets_of(pipeline: Pipeline, identity: Identity) -> int:
     return required_buckets(pipeline) or identity.buckets
 
 
-def _former_stages(pipeline: Pipeline, wanted: Mapping[str, Pipeline]) -> dict[str, FormerStage]:
+def _former_stages(pipeline: Pipeline, new_stages: Mapping[str, Pipeline]) -> dict[str, FormerStage]:
     """The stages that have a checkpoint of this pipeline's, but not where the file has one, by name."""
     folder = checkpoint_identity.folder_of(pipeline)
-    folders = {checkpoint_identity.folder_of(stage) for stage in wanted.values()}
+    folders = {checkpoint_identity.folder_of(stage) for stage in new_stages.values()}
     former = {}
     for path in [folder, *sorted(folder.glob("*/"))]:
         if path in folders or path.name == RESTORING or not (path / FILE).is_file():
@@ -266,18 +268,18 @@ def _former_stages(pipeline: Pipeline, wanted: Mapping[str, Pipeline]) -> dict[s
 
 
 def _together(
-    wanted: Mapping[str, Pipeline], present: Mapping[str, ChangedStage], former: Mapping[str, FormerStage]
+    new_stages: Mapping[str, Pipeline], present: Mapping[str, ChangedStage], former: Mapping[str, FormerStage]
 ) -> Changes:
     """The changes of all stages, of which some are new and some are gone."""
     before = {
         **{name: gone.old for name, gone in present.items()}, **{name: gone.pipeline for name, gone in former.items()},
     }  # fmt: skip
     kept: list[Change] = []
-    for name, stage in wanted.items():
+    for name, stage in new_stages.items():
         kept += present[name].changes.all if name in present else _of_new_stage(stage, before)
-    moved = _moved(wanted, before)
+    moved = _moved(new_stages, before)
     changes = [*(change for change in kept if change.name not in moved), *moved.values()]
-    there = {change.name for change in changes}
+    changed_names = {change.name for change in changes}
     changes += [
         Change(
             operator.name,
@@ -287,12 +289,12 @@ def _together(
         )
         for name, stage in former.items()
         for operator in _named(stage.pipeline)
-        if operator.name not in there
+        if operator.name not in changed_names
     ]
     return Changes(tuple(changes))
 
 
-def _moved(wanted: Mapping[str, Pipeline], before: Mapping[str, Pipeline]) -> dict[str, Change]:
+def _moved(new_stages: Mapping[str, Pipeline], before: Mapping[str, Pipeline]) -> dict[str, Change]:
     """The operators that are in another stage than before."""
     owner = {operator.name: name for name, pipeline in before.items() for operator in _named(pipeline)}
     reason = (
@@ -301,7 +303,7 @@ def _moved(wanted: Mapping[str, Pipeline], before: Mapping[str, Pipeline]) -> di
     )
     return {
         operator.name: Change(operator.name, StateOutcome.REFUSED, reason.format(owner[operator.name], name))
-        for name, stage in wanted.items()
+        for name, stage in new_stages.items()
         for operator in _named(stage)
         if owner.get(operator.name, name) != name
     }

@@ -79,15 +79,15 @@ def _searched(stage: Pipeline, query: str) -> InputReplay | str:
     kafka, name = stage.settings.kafka, stage.name
     require_servers(kafka, f"pipeline {name}")
     position = ledger.read_position(kafka, name, ledger.OPEN)
-    batch, known = -1 if position is None else position.next_batch - 1, topics.known_inputs(stage)
+    batch, input_topics = -1 if position is None else position.next_batch - 1, topics.known_inputs(stage)
     # `delivery: at_least_once` may leave the plan of a later batch, which runs again after the change
-    plans = {n: _only(plan, known) for n, plan in ledger.plans(kafka, name, query).items() if n <= batch}
+    plans = {n: _only(plan, input_topics) for n, plan in ledger.plans(kafka, name, query).items() if n <= batch}
     if batch not in plans:
         return "the ledger has no plan of the last batch"
     topic_partitions = list(plans[batch].offsets)
     if not topic_partitions:
         return "the earlier file did not read them"
-    if compacted := sorted({topic for topic, _ in topic_partitions if known[topic].compacted}):
+    if compacted := sorted({topic for topic, _ in topic_partitions if input_topics[topic].compacted}):
         return f"Kafka compacts {', '.join(compacted)}, or the user lacks the permission DESCRIBE_CONFIGS to see that"
     with clients(kafka, "admin") as requests:
         oldest = beginnings(requests, topic_partitions)
@@ -122,9 +122,9 @@ def _limit(stage: Pipeline, plans: Mapping[int, Planned], first: int) -> str:
     return f"the ledger began anew then, {BEGINS_ANEW}, and a rebuild cannot go back beyond that"
 
 
-def _only(plan: Planned, wanted: Container[str]) -> Planned:
+def _only(plan: Planned, topics: Container[str]) -> Planned:
     """The plan without topics that the changed pipeline does not read."""
-    return plan._replace(offsets={place: offset for place, offset in plan.offsets.items() if place[0] in wanted})
+    return plan._replace(offsets={place: offset for place, offset in plan.offsets.items() if place[0] in topics})
 
 
 def with_rebuilt(changes: Changes, stage: Pipeline, query: str, reformed: AbstractSet[str] = frozenset()) -> Changes:
@@ -173,8 +173,8 @@ def rebuild(
     """
     plan = _with_earlier_watermarks(plan, old)
     buckets = [Bucket(plan, number) for number in range(plan.buckets)]
-    wanted = [replay.plans[number] for number in range(replay.first, replay.batch + 1)]
-    for past in inputs_again(plan, replay.plans[replay.first - 1], wanted):
+    past_plans = [replay.plans[number] for number in range(replay.first, replay.batch + 1)]
+    for past in inputs_again(plan, replay.plans[replay.first - 1], past_plans):
         for bucket, state in zip(buckets, states, strict=True):
             _start_clock(bucket, past, state.origin)
             bucket.repeat(past)

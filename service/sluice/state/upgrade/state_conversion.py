@@ -105,7 +105,8 @@ def _require_closed(
     """
     kafka, name = pipeline.settings.kafka, pipeline.name
     position = ledger.read_position(kafka, name, ledger.OPEN)
-    if not (ledger.owner(kafka, name)[1] if position is None else position.start):
+    isolation = "read_committed" if fence else ledger.OPEN
+    if not (ledger.owner(kafka, name, isolation)[1] if position is None else position.start):
         return
     if fence:
         most = ledger.take_over(kafka, name, query_id, str(uuid.uuid4()), buckets)
@@ -237,8 +238,8 @@ def _states(old: Graph, states: Sequence[GraphState], plan: Plan, changed: Chang
     new, kept = Graph(plan.pipeline, plan.topic_partitions), kept_of(changed.old, plan.pipeline)
     same = len(states) == plan.buckets and spread_by(changed.old) == spread_by(plan.pipeline)
     if plan.buckets == 1 or same:
-        whole = states if same else [old.merge(states)] if len(states) > 1 else states
-        return [converted(old, state, new, kept) for state in whole]
+        undivided = states if same else [old.merge(states)] if len(states) > 1 else states
+        return [converted(old, state, new, kept) for state in undivided]
     whole_state = converted(old, old.merge(states) if len(states) > 1 else states[0], new, kept)
     return new.split(whole_state, plan.buckets, partial(bucket_of_key, plan.buckets))
 
@@ -306,12 +307,12 @@ def _plan_of_change(plan: Plan, before: Planned, anew: Collection[str]) -> Plann
     the topics that were created again begin anew.
     """
     topics = {str(stream.topic) for stream in plan.inputs}
-    known = {topic for topic, _ in before.offsets}
+    old_topics = {topic for topic, _ in before.offsets}
     going_on = {place: offset for place, offset in before.offsets.items() if place[0] in topics.difference(anew)}
-    added = [place for place in plan.places if place[0] not in known]
+    added = [place for place in plan.places if place[0] not in old_topics]
     late = plan.pipeline.settings.start == "latest"
     starts = _offsets(plan, ends if late else beginnings, added)
-    again = _offsets(plan, beginnings, [place for place in plan.places if place[0] in known.intersection(anew)])
+    again = _offsets(plan, beginnings, [place for place in plan.places if place[0] in old_topics.intersection(anew)])
     now = max(time.time_ns() // MILLISECOND * MILLISECOND, before.time)
     return Planned(now, going_on | starts | again, before.idle_clock if plan.has_idle_clock else NO_IDLE_CLOCK)
 

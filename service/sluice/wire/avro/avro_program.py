@@ -160,10 +160,6 @@ class Program:
 TEXTS, VARIABLE = -1, -2
 
 
-def innermost(type_: Type) -> Type:
-    return type_ if type_.element is None else innermost(type_.element)
-
-
 @dataclass(slots=True)
 class Compiler:
     """Compiles one program.
@@ -294,26 +290,26 @@ class Compiler:
 
     def _enter_value(self, node: Node, ours: Node | None, tree: PathTree) -> None:
         meant = branch_of_type(self.reader, ours, node.type)
-        known = self.reader is None or meant is not None
+        is_read = self.reader is None or meant is not None
         records = {step: inner for step, inner in tree.inner.items() if isinstance(step, str)}
         items = {step: inner for step, inner in tree.inner.items() if isinstance(step, int)}
-        if node.type == "record" and known:
+        if node.type == "record" and is_read:
             self._enter_fields(node, meant, records)
             self._nothing(items.values())
-        elif node.type == "array" and known and items and not self._is_weightless(node.inner[0]):
+        elif node.type == "array" and is_read and items and not self._is_weightless(node.inner[0]):
             self._enter_items(node.inner[0], meant.inner[0] if meant else None, items)
             self._nothing(records.values())
-        elif node.type == "map" and known and records:
+        elif node.type == "map" and is_read and records:
             self._enter_entries(node.inner[0], meant.inner[0] if meant else None, records)
             self._nothing(items.values())
         else:
             self._pass(node)
             self._nothing(tree.inner.values())
 
-    def _enter_fields(self, record: Node, meant: Node | None, wanted: Mapping[str, PathTree]) -> None:
+    def _enter_fields(self, record: Node, meant: Node | None, trees: Mapping[str, PathTree]) -> None:
         taken: dict[str, tuple[PathTree, Field | None]] = {}
         absent = []
-        for name, tree in wanted.items():
+        for name, tree in trees.items():
             theirs, ours = field_for(name, record.fields, meant.fields if meant else None)
             if theirs is None or theirs.name in taken:
                 absent.append((tree, ours))
@@ -328,14 +324,14 @@ class Compiler:
         for tree, ours in absent:
             self._lacks(tree, ours)
 
-    def _enter_items(self, item: Node, meant: Node | None, wanted: Mapping[int, PathTree]) -> None:
+    def _enter_items(self, item: Node, meant: Node | None, trees: Mapping[int, PathTree]) -> None:
         """Emits the code that reads the items of an array up to the last one with attributes, and skips the others."""
         self._emit(Op.OPEN)
         ends = []
-        for index in range(max(wanted) + 1):
+        for index in range(max(trees) + 1):
             ends.append(self._emit(Op.NEXT))
-            if index in wanted:
-                self._read(item, meant, wanted[index])
+            if index in trees:
+                self._read(item, meant, trees[index])
             else:
                 self._pass(item)
         rest = self._emit(Op.NEXT)
@@ -344,13 +340,13 @@ class Compiler:
         behind = []
         for index, end in enumerate(ends):
             self._here(end)
-            self._nothing(tree for step, tree in wanted.items() if step >= index)
+            self._nothing(tree for step, tree in trees.items() if step >= index)
             behind.append(self._emit(Op.JUMP))
         self._here(rest, *behind)
 
-    def _enter_entries(self, value: Node, meant: Node | None, wanted: Mapping[str, PathTree]) -> None:
+    def _enter_entries(self, value: Node, meant: Node | None, trees: Mapping[str, PathTree]) -> None:
         """Emits the code that reads the values of these keys of a map."""
-        self._from_one_place([partial(self._enter_entry, value, meant, key, tree) for key, tree in wanted.items()])
+        self._from_one_place([partial(self._enter_entry, value, meant, key, tree) for key, tree in trees.items()])
 
     def _enter_entry(self, value: Node, meant: Node | None, key: str, tree: PathTree) -> None:
         self._emit(Op.SEEK)
@@ -576,11 +572,11 @@ class Compiler:
 
     def _enum(self, node: Node, meant: Node, buffer: int, attribute: int) -> None:
         for symbol in self._branch(node.symbols):
-            known = symbol if meant.type != "enum" or symbol in meant.symbols else meant.fallback
-            if known is None:
+            symbol_read = symbol if meant.type != "enum" or symbol in meant.symbols else meant.fallback
+            if symbol_read is None:
                 self._emit(Op.FAULT, Fault.MISMATCH, 0, attribute)
             else:
-                self._emit(Op.CONSTANT, buffer, self._known(known))
+                self._emit(Op.CONSTANT, buffer, self._known(symbol_read))
 
     # ---- values that are not in the record ----
 

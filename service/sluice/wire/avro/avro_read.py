@@ -148,7 +148,7 @@ def _column(type_: Type, slot: Slot, to: Buffers, texts: Texts, program: Program
 
 
 def _without_value(column: pa.Array, type_: Type, slot: Slot, to: Buffers) -> np.ndarray:
-    """Which values are null without being absent, or have such a value inside."""
+    """A mask of the values that are null without being absent, or have such a value inside."""
     if type_.optional:
         without = _words(to, slot.buffer).astype(np.bool_)
         without[without] = _without_value(column.filter(pa.array(without)), type_.present, slot.inner[0], to)

@@ -195,7 +195,7 @@ def _struct(column: pa.StructArray, type_: StructType, node: Node, avro: Avro) -
 
 
 def _unwritten(column: pa.Array, type_: Type, node: Node, avro: Avro) -> Mask:  # noqa: PLR0911 - a case for each kind
-    """Which values of the column the node does not hold (AV5, AV6)."""
+    """A mask of the values that the node does not hold (AV5, AV6)."""
     if type_.optional:
         return of_present(column, lambda present: _unwritten(present, type_.present, node, avro))
     if is_of_branches(avro, node, type_):

@@ -129,7 +129,7 @@ class AvroEvents:
         return finder_of(self.event)
 
     def parts(self, values: pa.BinaryArray) -> EventParts:
-        return with_tombstones(values, lambda there: parts(there, self._finder, 0))
+        return with_tombstones(values, lambda is_valid: parts(is_valid, self._finder, 0))
 
     def keys(self, values: pa.BinaryArray) -> pa.BinaryArray:
         return values
@@ -211,12 +211,12 @@ class ConfluentEvents:
 
 def with_tombstones(values: pa.BinaryArray, read: Callable[[pa.BinaryArray], EventParts]) -> EventParts:
     """The parts of values, of which some may be null."""
-    there = values.is_valid().to_numpy(zero_copy_only=False)
-    if there.all():
+    is_valid = values.is_valid().to_numpy(zero_copy_only=False)
+    if is_valid.all():
         return read(values)
     nothing = pa.nulls(len(values), pa.binary())
     empty = EventParts(np.full(len(values), Operation.TOMBSTONE, np.int8), nothing, nothing, nothing, {})
-    return empty.with_rows(np.flatnonzero(there), read(values.filter(pa.array(there))))
+    return empty.with_rows(np.flatnonzero(is_valid), read(values.filter(pa.array(is_valid))))
 
 
 def refused(values: pa.BinaryArray, why: str) -> EventParts:

@@ -11,9 +11,9 @@ from sluice.wire.gathered_texts import Texts
 
 def cut(data: np.ndarray, first: np.ndarray, last: np.ndarray) -> pa.BinaryArray:
     """The bytes `data[first[k]:last[k]]`; null where `first[k]` is below 0."""
-    there = first >= 0
-    spans = Texts(data, b"").cut(np.where(there, first, 0), np.where(there, last, 0), pa.binary())
-    valid = None if there.all() else pa.array(there).buffers()[1]
+    is_valid = first >= 0
+    spans = Texts(data, b"").cut(np.where(is_valid, first, 0), np.where(is_valid, last, 0), pa.binary())
+    valid = None if is_valid.all() else pa.array(is_valid).buffers()[1]
     return pa.Array.from_buffers(pa.binary(), len(first), [valid, *spans.buffers()[1:]])
 
 

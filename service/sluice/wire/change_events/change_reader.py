@@ -25,7 +25,7 @@ from sluice.wire.formats.pair_lists import as_lists, with_maps
 
 
 class Effect(IntEnum):
-    """What a record does. The value of each operation's effect is in the table of `effects`."""
+    """The effect of a record on the tuples of a stream. The effect of each operation is in the table of `effects`."""
 
     REJECTED = 0
     TUPLE = 1

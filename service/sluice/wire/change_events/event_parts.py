@@ -64,8 +64,8 @@ Opener = Callable[[pa.BinaryArray], EventParts]
 
 def upserts(values: pa.BinaryArray) -> EventParts:
     """The parts of records whose value is the row of their key (EN7). A record without a value deletes the row."""
-    there = values.is_valid().to_numpy(zero_copy_only=False)
-    operation = np.where(there, Operation.UPDATE, Operation.DELETE).astype(np.int8)
+    is_valid = values.is_valid().to_numpy(zero_copy_only=False)
+    operation = np.where(is_valid, Operation.UPDATE, Operation.DELETE).astype(np.int8)
     nothing = pa.nulls(len(values), pa.binary())
     return EventParts(operation, values, nothing, nothing, {})
 

@@ -56,19 +56,19 @@ class Spans(NamedTuple):
 def parts(values: pa.BinaryArray) -> EventParts:
     """The parts of the events in these values, which may be in a block with their schema (EN1)."""
     data, starts = bytes_of(values)
-    there = values.is_valid().to_numpy(zero_copy_only=False)
+    is_valid = values.is_valid().to_numpy(zero_copy_only=False)
     event = starts[:-1].copy(), starts[1:].copy()
     spans = _found(data, event)
     inside = np.flatnonzero(spans.sure & (spans.first[PAYLOAD] != MISSING) & (spans.first[OP] == MISSING))
     if len(inside):
         event[0][inside], event[1][inside] = spans.first[PAYLOAD, inside], spans.last[PAYLOAD, inside]
         of_payload = _found(data, (event[0][inside], event[1][inside]))
-        for whole, part in zip(spans, of_payload, strict=True):
-            whole[..., inside] = part
+        for full_span, part in zip(spans, of_payload, strict=True):
+            full_span[..., inside] = part
     operation = _operations(data, spans)
-    operation[~there] = Operation.TOMBSTONE
-    sure = (operation != BAD) | ~there
-    event[0][~there] = MISSING
+    operation[~is_valid] = Operation.TOMBSTONE
+    sure = (operation != BAD) | ~is_valid
+    event[0][~is_valid] = MISSING
     event_parts = _parts(data, spans, event, operation)
     return event_parts if sure.all() else _with_exact(event_parts, values, np.flatnonzero(~sure))
 
@@ -121,9 +121,9 @@ def _parts(
 
 def _is_null(data: np.ndarray, first: np.ndarray) -> np.ndarray:
     """Whether a value that starts at `first` is null, or missing."""
-    there = first != MISSING
-    null: np.ndarray = ~there
-    return null | (data[np.where(there, first, 0)] == SMALL_N) if len(data) else null
+    has_value = first != MISSING
+    null: np.ndarray = ~has_value
+    return null | (data[np.where(has_value, first, 0)] == SMALL_N) if len(data) else null
 
 
 # ---- events that Python takes apart ----------------------------------------------------------------------------------

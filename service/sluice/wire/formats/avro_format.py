@@ -90,8 +90,8 @@ class ConfluentFormat(Format):
     needs_registry = True
     schema_keys = (SCHEMA,)
 
-    def options(self, given: Mapping[str, Any], finder: Finder) -> AvroOptions:
-        texts = {key: _text(key, given.get(key), finder) for key in self.keys}
+    def options(self, values: Mapping[str, Any], finder: Finder) -> AvroOptions:
+        texts = {key: _text(key, values.get(key), finder) for key in self.keys}
         for key, text in texts.items():
             try:
                 parse(text or '"null"')
@@ -137,10 +137,10 @@ class AvroFormat(ConfluentFormat):
     keys = {SCHEMA: SCHEMA_KEY, WRITER_SCHEMA: WRITER_KEY}  # noqa: RUF012
     needs_registry = False
 
-    def options(self, given: Mapping[str, Any], finder: Finder) -> AvroOptions:
-        if given.get(SCHEMA) is None:
+    def options(self, values: Mapping[str, Any], finder: Finder) -> AvroOptions:
+        if values.get(SCHEMA) is None:
             finder.problem(SCHEMA, "an Avro schema, as the format is avro", None)
-        return super().options(given, finder)
+        return super().options(values, finder)
 
     def check(self, part: Part, finder: Finder) -> None:
         if part.options.avro_schema is not None:
@@ -158,11 +158,11 @@ class AvroFormat(ConfluentFormat):
         return Codec(reader.read, lambda tuples: writer().write(tuples), lambda tuples: writer().refused(tuples))
 
 
-def _text(key: str, given: str | dict[str, Any] | None, finder: Finder) -> str | None:
+def _text(key: str, value: str | dict[str, Any] | None, finder: Finder) -> str | None:
     """The JSON text of an Avro schema, which is given as itself or as the path of a file. None if it is wrong."""
-    if given is None or isinstance(given, dict):
-        return None if given is None else json.dumps(given, separators=(",", ":"))
-    file = finder.folder / given
+    if value is None or isinstance(value, dict):
+        return None if value is None else json.dumps(value, separators=(",", ":"))
+    file = finder.folder / value
     try:
         schema = json.loads(read_file(file))
         json.dumps(schema, ensure_ascii=False).encode()  # fails for a lone surrogate, which has no UTF-8 encoding

@@ -43,13 +43,13 @@ class CsvFormat(Format):
     }  # fmt: skip
     coerces = True
 
-    def options(self, given: Mapping[str, Any], finder: Finder) -> CsvOptions:
-        if given["delimiter"] in '"\r\n':
+    def options(self, values: Mapping[str, Any], finder: Finder) -> CsvOptions:
+        if values["delimiter"] in '"\r\n':
             finder.problem("delimiter", "a character that is no quote and no line end")
-        columns = given.get("columns") or ()
+        columns = values.get("columns") or ()
         for name in sorted({name for name in columns if columns.count(name) > 1}):
             finder.problem("columns", "each name once", name)
-        return CsvOptions(given["delimiter"], tuple(columns))
+        return CsvOptions(values["delimiter"], tuple(columns))
 
     def check(self, part: Part, finder: Finder) -> None:
         if not part.schema:

@@ -1,7 +1,7 @@
 """The contract of a format: all functions by which the other parts of the project use it.
 
     pipeline file                    checks                      records
-    keys, word  -->  options(given)  -->  check(part)  -->  codec(part).decode, .encode
+    keys, word  -->  options(values)  -->  check(part)  -->  codec(part).decode, .encode
                      the block of settings
 
 A format is one class in one module of this folder, and one row of format_table.py. The keys of a format stand beside
@@ -114,8 +114,8 @@ class Format(ABC):
     #: the keys from whose values the attributes of a stream without `schema` follow
     schema_keys: ClassVar[tuple[str, ...]] = ()
 
-    def options(self, given: Mapping[str, Any], finder: Finder) -> FormatOptions:
-        """The block of settings. `given` has the values of `keys`. Reports values that are wrong by themselves."""
+    def options(self, values: Mapping[str, Any], finder: Finder) -> FormatOptions:
+        """The block of settings. `values` has the values of `keys`. Reports values that are wrong by themselves."""
         return FormatOptions()
 
     def attributes(self, options: Any, finder: Finder) -> Schema | None:  # noqa: ANN401

@@ -52,8 +52,8 @@ class JsonConfluentFormat(JsonFormat):
     needs_registry = True
     schema_keys = (SCHEMA,)
 
-    def options(self, given: Mapping[str, Any], finder: Finder) -> JsonSchemaOptions:
-        schema, of_json = given.get(SCHEMA), json_options(given)
+    def options(self, values: Mapping[str, Any], finder: Finder) -> JsonSchemaOptions:
+        schema, of_json = values.get(SCHEMA), json_options(values)
         if schema is None:
             return JsonSchemaOptions(**of_json)
         try:
@@ -61,10 +61,10 @@ class JsonConfluentFormat(JsonFormat):
                 schema = parse(read_file(finder.folder / schema).decode("utf-8-sig"))
             return JsonSchemaOptions(**of_json, json_schema=json.dumps(schema, separators=(",", ":")))
         except OSError as error:
-            finder.problem(SCHEMA, f"a file that can be read ({error.strerror})", str(finder.folder / given[SCHEMA]))
+            finder.problem(SCHEMA, f"a file that can be read ({error.strerror})", str(finder.folder / values[SCHEMA]))
         except (JsonSchemaError, UnicodeDecodeError) as error:
             expected = str(error) if isinstance(error, JsonSchemaError) else "a text in UTF-8"
-            finder.problem(SCHEMA, expected, str(finder.folder / given[SCHEMA]))
+            finder.problem(SCHEMA, expected, str(finder.folder / values[SCHEMA]))
         return JsonSchemaOptions(**of_json)
 
     def attributes(self, options: JsonSchemaOptions, finder: Finder) -> Schema | None:

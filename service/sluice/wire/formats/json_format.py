@@ -59,9 +59,9 @@ class JsonFormat(Format):
     has_documents = True
     coerces = True
 
-    def options(self, given: Mapping[str, Any], finder: Finder) -> FormatOptions:
+    def options(self, values: Mapping[str, Any], finder: Finder) -> FormatOptions:
         """A stream without options has the options of any format."""
-        options = JsonOptions(**json_options(given))
+        options = JsonOptions(**json_options(values))
         return FormatOptions() if options == JsonOptions() else options
 
     def codec(self, part: Part) -> Codec:
@@ -75,9 +75,9 @@ class JsonFormat(Format):
         return Codec(decode, partial(_encode, members=members, omit=options.omit))
 
 
-def json_options(given: Mapping[str, Any]) -> dict[str, Any]:
+def json_options(values: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of JsonOptions that the keys of a file give."""
-    return {"decimals": given.get("decimals") or NUMBER, "omit": given.get("nulls") == "omit"}
+    return {"decimals": values.get("decimals") or NUMBER, "omit": values.get("nulls") == "omit"}
 
 
 def _encode(tuples: pa.RecordBatch, members: Members, *, omit: bool) -> pa.BinaryArray:

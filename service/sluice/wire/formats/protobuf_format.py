@@ -90,18 +90,18 @@ class ProtobufConfluentFormat(Format):
     needs_registry = True
     schema_keys = (PROTO, DESCRIPTOR)
 
-    def options(self, given: Mapping[str, Any], finder: Finder) -> ProtobufOptions:
-        name = given.get(MESSAGE) or ""
-        key = PROTO if given.get(PROTO) is not None else DESCRIPTOR
-        if given.get(PROTO) is not None and given.get(DESCRIPTOR) is not None:
+    def options(self, values: Mapping[str, Any], finder: Finder) -> ProtobufOptions:
+        name = values.get(MESSAGE) or ""
+        key = PROTO if values.get(PROTO) is not None else DESCRIPTOR
+        if values.get(PROTO) is not None and values.get(DESCRIPTOR) is not None:
             finder.problem(DESCRIPTOR, "no descriptor file, as `proto` has the schema")
-        if given.get(key) is None:
+        if values.get(key) is None:
             return ProtobufOptions(name)
         try:
-            files = _proto(given[key], finder) if key == PROTO else _descriptor(given[key], name, finder)
+            files = _proto(values[key], finder) if key == PROTO else _descriptor(values[key], name, finder)
             proto = parse(files)
         except OSError as error:
-            finder.problem(key, f"a file that can be read ({error.strerror})", str(error.filename or given[key]))
+            finder.problem(key, f"a file that can be read ({error.strerror})", str(error.filename or values[key]))
         except (ProtobufError, UnicodeDecodeError) as error:
             finder.problem(key, str(error) if isinstance(error, ProtobufError) else "a text in UTF-8")
         else:
@@ -145,10 +145,10 @@ class ProtobufFormat(ProtobufConfluentFormat):
 
     needs_registry = False
 
-    def options(self, given: Mapping[str, Any], finder: Finder) -> ProtobufOptions:
-        if given.get(PROTO) is None and given.get(DESCRIPTOR) is None:
+    def options(self, values: Mapping[str, Any], finder: Finder) -> ProtobufOptions:
+        if values.get(PROTO) is None and values.get(DESCRIPTOR) is None:
             finder.problem(PROTO, "a .proto file, or `descriptor`, as the format is protobuf", None)
-        return super().options(given, finder)
+        return super().options(values, finder)
 
     def check(self, part: Part, finder: Finder) -> None:
         if part.options.files:

@@ -30,7 +30,7 @@ def scannable(schema: Schema, members: Members = NO_MEMBERS) -> bool:
 
 
 class Plan(NamedTuple):
-    """What the scanner reads for a schema. `depth` is the number of nodes that may be open at once."""
+    """The tables of the scanner for a schema. `depth` is the number of nodes that may be open at once."""
 
     forms: list[JsonForm]
     wanted: Wanted
@@ -94,7 +94,7 @@ def decode_scannable(
     spans, sure = _room(len(schema), len(values), plan), np.empty(len(values), np.bool_)
     scan(data, starts, plan.wanted, spans, sure)
     arrow = arrow_schema(schema)
-    whole = {
+    scanned_columns = {
         a: _values(
             plan.forms[a], data, spans.first[a, sure], spans.last[a, sure],
             None if number == NO else ~spans.present[number, sure],
@@ -102,11 +102,13 @@ def decode_scannable(
         for a, (code, number) in enumerate(zip(plan.wanted.codes, plan.wanted.optional, strict=True))
         if code == json_contract.SCANNED_VALUE
     }  # fmt: skip
-    right = np.logical_and.reduce([np.ones(np.count_nonzero(sure), np.bool_), *(good for _, good in whole.values())])
+    right = np.logical_and.reduce(
+        [np.ones(np.count_nonzero(sure), np.bool_), *(good for _, good in scanned_columns.values())]
+    )
     sure[sure] = right
     columns = [
-        whole[a][0].filter(pa.array(right[whole[a][1]]))
-        if a in whole
+        scanned_columns[a][0].filter(pa.array(right[scanned_columns[a][1]]))
+        if a in scanned_columns
         else _column(
             code,
             field.type,

@@ -149,8 +149,8 @@ def _escape(data: np.ndarray, i: int, stop: int) -> int:
     if i + 1 >= stop:
         return NO
     if data[i + 1] != SMALL_U:
-        for known in ESCAPED:
-            if data[i + 1] == known:
+        for escaped in ESCAPED:
+            if data[i + 1] == escaped:
                 return i + 2
         return NO
     unit = _unit(data, i, stop)

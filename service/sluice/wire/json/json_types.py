@@ -251,8 +251,8 @@ class StructForm(JsonForm):
         return tuple(form for _, form in self.members)
 
     def parts(self, value: Any) -> Iterable[tuple[str, JsonForm, Any]]:  # noqa: ANN401
-        there = self.members if type(value) is dict else []
-        return ((f".{name}", form, value.get(name, MISSING)) for name, form in there)
+        members = self.members if type(value) is dict else []
+        return ((f".{name}", form, value.get(name, MISSING)) for name, form in members)
 
     @property
     def schema(self) -> dict[str, Any]:
@@ -293,8 +293,8 @@ class MapForm(JsonForm):
         return (self.key, self.value)
 
     def parts(self, value: Any) -> Iterable[tuple[str, JsonForm, Any]]:  # noqa: ANN401
-        there = value if type(value) is dict and self.pairs is None else {}
-        return ((f"[{shown(name)}]", self.value, part) for name, part in there.items())
+        entries = value if type(value) is dict and self.pairs is None else {}
+        return ((f"[{shown(name)}]", self.value, part) for name, part in entries.items())
 
     @property
     def schema(self) -> dict[str, Any]:
@@ -372,8 +372,8 @@ class ListForm(JsonForm):
         return (self.element,)
 
     def parts(self, value: Any) -> Iterable[tuple[str, JsonForm, Any]]:  # noqa: ANN401
-        there = value if type(value) is list else []
-        return ((f"[{number}]", self.element, part) for number, part in enumerate(there))
+        elements = value if type(value) is list else []
+        return ((f"[{number}]", self.element, part) for number, part in enumerate(elements))
 
     @property
     def schema(self) -> dict[str, Any]:

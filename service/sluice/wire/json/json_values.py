@@ -114,9 +114,9 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 def time_text(nanos: int) -> str:
     """The nanoseconds since 1970 as ISO 8601 text in UTC. Raises OverflowError beyond the years 1 to 9999."""
-    whole = EPOCH + timedelta(seconds=nanos // SECOND)
+    second = EPOCH + timedelta(seconds=nanos // SECOND)
     fraction = f".{nanos % SECOND:09}".rstrip("0").rstrip(".")
-    return f"{whole.isoformat()[:19]}{fraction}Z"
+    return f"{second.isoformat()[:19]}{fraction}Z"
 
 
 def finite_or_word(value: Any) -> Any:  # noqa: ANN401

@@ -50,8 +50,8 @@ def fault(pattern: str) -> tuple[str, str | None] | None:
         return "directives of strptime, such as %Y-%m-%d", java if "%" in java else None
     for directive in DIRECTIVE.findall(pattern):
         if directive not in DIRECTIVES or not directive:
-            known = " ".join(f"%{letter}" for letter in DIRECTIVES)
-            return f"directives of strptime ({known}), not %{directive}", None
+            directives = " ".join(f"%{letter}" for letter in DIRECTIVES)
+            return f"directives of strptime ({directives}), not %{directive}", None
     if "%Y" not in pattern and "%y" not in pattern:
         return "a pattern with a year (%Y)", None
     return None if all(_is_kept(sample, pattern) for sample in SAMPLES) else (_INCOMPLETE, None)
@@ -97,10 +97,10 @@ def column(texts: pa.StringArray, pattern: str, zone: str) -> pa.TimestampArray:
 
     from sluice.columns import number_columns  # noqa: PLC0415 - it imports numpy
 
-    known = _as_iso(pattern, zone)
-    if known is None:
+    as_iso = _as_iso(pattern, zone)
+    if as_iso is None:
         return pa.nulls(len(texts), number_columns.INSTANT)
-    form, iso = known
+    form, iso = as_iso
     of_form = pc.if_else(pc.match_substring_regex(texts, form), texts, pa.scalar(None, pa.string()))
     return number_columns.times(pc.replace_substring_regex(of_form, pattern=form, replacement=iso))
 

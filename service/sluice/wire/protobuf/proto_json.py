@@ -80,10 +80,10 @@ def _any(proto: Protobuf, members: dict[str, Any], content: bytes, depth: int) -
 
 def _members(proto: Protobuf, message: ProtoMessage, content: bytes, depth: int) -> dict[str, Any]:
     """The fields that are set, in the order in which they were set last."""
-    known = {field.number: field for field in message.fields}
+    field_of = {field.number: field for field in message.fields}
     of_members: dict[str, list[Value]] = {}
     for number, value in fields(content):
-        if (field := known.get(number)) is not None:
+        if (field := field_of.get(number)) is not None:
             values = of_members.pop(field.name, [])
             for other in message.fields:
                 if field.oneof and other.oneof == field.oneof:

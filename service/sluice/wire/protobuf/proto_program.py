@@ -268,17 +268,17 @@ class Compiler:
 
     def _picked(self, scope: int, field: ProtoField, path: Steps, type_: Type, number: int) -> Shape:
         """Reads what the path finds in an item of a list or in the value of an entry of a map."""
-        entry, wanted = entry_of(self.proto, field), key_of(self.proto, field, path[0])
+        entry, key = entry_of(self.proto, field), key_of(self.proto, field, path[0])
         if entry is None and len(path) == 1:
             items = self._field(scope, field, list_of(type_.present), number)
             assert isinstance(items, Items)  # noqa: S101 - by its type
-            return Picked(items.slot, items.table, type_, None, wanted, items.item)
+            return Picked(items.slot, items.table, type_, None, key, items.item)
         step, keys, inner = self._rows(scope, field, number), None, path[1:]
         if entry is not None:
             keys = self._field(step.scope, entry[0], attribute_type(self.proto, entry[0]).present, number)
             inner = (entry[1].name, *inner)
         item = self._at(step.scope, inner, type_, number)
-        return None if item is None else Picked(step.slot, step.table, type_, keys, wanted, item)
+        return None if item is None else Picked(step.slot, step.table, type_, keys, key, item)
 
     def _rows(self, scope: int, field: ProtoField, attribute: int) -> _Step:
         """The step of a repeated message, whose items have a scope of their own."""
@@ -492,7 +492,7 @@ class Compiler:
         scopes: list[tuple[int, ...]] = []
         implied: list[int] = []
         cleared: list[int] = []
-        known: list[int] = []
+        closed: list[int] = []
         for number, scope in enumerate(self.scopes):
             scopes.append((len(steps), len(steps) + len(scope.steps), len(implied), len(implied) + len(scope.implied)))
             implied += scope.implied
@@ -500,15 +500,15 @@ class Compiler:
                 numbers, others = self._closed(step), self._others(number, step)
                 steps.append((
                     step.field.number, step.op, step.slot, step.scope, step.table, step.attribute, step.real,
-                    len(known), len(known) + len(numbers), len(cleared), len(cleared) + len(others),
+                    len(closed), len(closed) + len(numbers), len(cleared), len(cleared) + len(others),
                 ))  # fmt: skip
-                known += numbers
+                closed += numbers
                 cleared += others
         slots = [(slot.table, slot.items, slot.present, *slot.new, *slot.there) for slot in self.slots]
         listed = [[at for at, slot in enumerate(self.slots) if slot.table == table] for table in self._tables]
         ends = np.cumsum([0, *map(len, listed)])
         return Program(
-            _table(steps, 11), _table(scopes, 4), _list(implied), _list(cleared), _list(known), _table(slots, 7),
+            _table(steps, 11), _table(scopes, 4), _list(implied), _list(cleared), _list(closed), _table(slots, 7),
             np.stack([ends[:-1], ends[1:]], axis=1), _list([at for slots in listed for at in slots]),
             _table(self.checks, 4), np.array([[self._is_below(a, b) for b in self._tables] for a in self._tables]),
         )  # fmt: skip

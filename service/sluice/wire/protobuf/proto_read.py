@@ -72,7 +72,7 @@ class Reader:
         cls, schema: Schema, proto: Protobuf, message: ProtoMessage, defaults: Mapping[str, Any],
         members: Members = NO_MEMBERS,
     ) -> Reader:  # fmt: skip
-        """Raises ProtobufError if the message does not give the attributes."""
+        """The reader of a schema from a message. Raises ProtobufError if the message does not give the attributes."""
         compiler = Compiler(proto, message, schema, defaults, members)
         program, shapes = compiler.compile()
         return cls(schema, proto, program, shapes, bytes(compiler.texts), defaults, members)
@@ -312,14 +312,14 @@ class _Columns:
         Implements PB5 of the reference.
         """
         numbers, places = np.unique(words, return_inverse=True)
-        known = enum.by_number
-        names = pa.array([known.get(number, str(number)) for number in numbers.tolist()], pa.string())
+        name_of = enum.by_number
+        names = pa.array([name_of.get(number, str(number)) for number in numbers.tolist()], pa.string())
         named = names.take(pa.array(places))
-        given = ends < 0
-        if not given.any():
+        unnamed = ends < 0
+        if not unnamed.any():
             return named
-        texts = self.texts.cut(np.where(given, words, 0), np.where(given, ends, 0), pa.string())
-        return pc.if_else(pa.array(given), texts, named)
+        texts = self.texts.cut(np.where(unnamed, words, 0), np.where(unnamed, ends, 0), pa.string())
+        return pc.if_else(pa.array(unnamed), texts, named)
 
 
 def without(decoded: Decoded, wrong: Mapping[int, str]) -> Decoded:

@@ -315,11 +315,11 @@ def _value(
     elif op == TIME or op == SPAN:
         size, i, fault = _length(data, i, stop)
         if fault == NONE:
-            row, known = to.filled[table] - 1, False
+            row, has_seconds = to.filled[table] - 1, False
             if items == NO and row < to.room[table]:
-                known = to.present[to.base[slot] + row] and to.ends[to.base[slot] + row] >= -SECOND
-            nanos = to.ends[to.base[slot] + row] if known else 0
-            seconds = (to.words[to.base[slot] + row] - nanos) // SECOND if known else 0
+                has_seconds = to.present[to.base[slot] + row] and to.ends[to.base[slot] + row] >= -SECOND
+            nanos = to.ends[to.base[slot] + row] if has_seconds else 0
+            seconds = (to.words[to.base[slot] + row] - nanos) // SECOND if has_seconds else 0
             word, last, fault = _time(data, i, i + size, op, seconds, nanos, scratch.groups)
             i += size
     else:

@@ -44,7 +44,7 @@ class Writer:
 
     @classmethod
     def of(cls, schema: Schema, proto: Protobuf, message: ProtoMessage, members: Members = NO_MEMBERS) -> Writer:
-        """Raises ProtobufError if the message cannot hold the attributes."""
+        """The writer of a schema into a message. Raises ProtobufError if the message cannot hold the attributes."""
         paths = paths_of(schema, members)
         for path, (_, type_) in zip(paths, schema, strict=True):
             check_writing(proto, message, path, type_)
@@ -62,7 +62,7 @@ class Writer:
         return refusals(tuples, self.schema, masks)
 
     def _unwritten(self, column: pa.Array, field: ProtoField) -> Mask:
-        """Which values of the column the field does not hold (PB24, PB25)."""
+        """A mask of the values that the field does not hold (PB24, PB25)."""
         if column.null_count:
             return of_present(column, lambda present: self._unwritten(present, field))
         if pa.types.is_map(column.type):
@@ -176,9 +176,9 @@ def _numbers_of(column: pa.Array, enum: ProtoEnum) -> pa.Array:
     PB24).
     """
     texts = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
-    known = dict(enum.values)
+    number_of = dict(enum.values)
     different = pc.unique(texts)
-    numbers = [known.get(text, _number_in(text)) for text in different.to_pylist()]
+    numbers = [number_of.get(text, _number_in(text)) for text in different.to_pylist()]
     return pa.array(numbers, pa.int64()).take(pc.index_in(texts, different))
 
 
@@ -226,7 +226,7 @@ TEXTUAL = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.
 
 
 def _is_default(column: pa.Array) -> np.ndarray:
-    """Which values are the default of their type: 0, false or nothing. -0.0 is another value than 0.0."""
+    """A mask of the values that are the default of their type: 0, false or nothing. -0.0 is another value than 0.0."""
     if any(holds(column.type) for holds in TEXTUAL):
         text = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
         return np.asarray(pc.fill_null(pc.binary_length(text), 0).to_numpy(zero_copy_only=False) == 0)

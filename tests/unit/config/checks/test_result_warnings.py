@@ -71,7 +71,11 @@ LATE = {
     "a pane that fires again": (
         window(f"{PANES}, discardAge(7)", "intervalLast()"),
         ("is up to 7 s behind the watermark when the pane fires again for late tuples, so the result is late for r; "
-        "write `ts: intervalLast()`, and `discardAge(7.0)` in what reads mid"),
+        "write `discardAge(7.0)` in what reads mid; or write `event_time: {attribute: ts, lag: 7s}` for mid (Q9)"),
+    ),
+    "a pane that fires again, with another time": (
+        window(f"{PANES}, discardAge(7)", "Min(ts)"),
+        "write `ts: intervalLast()`, and `discardAge(7.0)` in what reads mid",
     ),
     "sliding windows with a grace": (
         window("slidingTime, timeDifference(9), grace(5)", "intervalEnd()", KEYED),
@@ -88,6 +92,11 @@ LATE = {
     "a session of any gap": (
         window("session, inactivityGap(gap)", "sessionEnd()"),
         "write `ts: sessionEnd()` plus the longest gap and the grace",
+    ),
+    "a session of any gap, and a time behind it": (
+        window("session, inactivityGap(gap)", "sessionEnd() + 100.0"),
+        ("sessionEnd() + 100.0 is behind the watermark when the session is over, so the result is late for r; write "
+        "`event_time: {attribute: ts, lag: ...}` for mid, with the longest gap (Q9)"),
     ),
     "a window by the clock": (
         window("tumbling, time(5), partitioned", "Max(ts)", KEYED),

@@ -15,7 +15,6 @@ from sluice.testing import run_case
 LARGEST = sys.float_info.max
 #: few different numbers, all multiples of 2^900, so that sums meet the ends of the range again and again
 VALUES = [LARGEST, -LARGEST, 1e308, -1e308, 1.7e308, 2.0**1023, -(2.0**1023), 2.0**971, -(2.0**971), 2.0**960, 0.0]
-WINDOWS = ["tumbling, count({})", "sliding, count({}), count(1)"]
 
 
 def nearest(exact: Fraction) -> float:

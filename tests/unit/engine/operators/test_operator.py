@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sluice.columns.tables import Format, StateError
+from sluice.columns.saved_columns import Format, StateError
 from sluice.engine.graph import Graph
 from sluice.engine.operators.aggregate.aggregate_state import AggregateState
 from sluice.engine.operators.aggregate.event_time_state import EventState

@@ -126,8 +126,6 @@ def test_ordinary_nested_records_take_the_fast_way(text: bytes):
 
 # ---- spellings -------------------------------------------------------------------------------------------------------
 
-ANY_TYPE = "wrong type: a: expected {}, got {}"
-
 
 @pytest.mark.parametrize(
     ("type_", "value", "expected"),

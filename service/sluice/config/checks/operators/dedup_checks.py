@@ -23,28 +23,30 @@ EXPECTED = (
 )
 
 
-def dedup(typed: ExpressionChecks, index: int, shape: DedupShape) -> Dedup:
+def dedup(checks: ExpressionChecks, index: int, shape: DedupShape) -> Dedup:
     """The dedup. Its output tuples have the attributes of the input, unchanged (Z1)."""
-    scope = typed.scope(shape.dedup, "in a dedup")
-    by = typed.keys(typed.path(index, "by"), shape.by, scope)
-    outputs = typed.outputs(index, shape, scope, typed.unchanged(shape.dedup))
-    over, within = period(typed, index, shape)
+    scope = checks.scope(shape.dedup, "in a dedup")
+    by = checks.keys(checks.path(index, "by"), shape.by, scope)
+    outputs = checks.outputs(index, shape, scope, checks.unchanged(shape.dedup))
+    over, within = period(checks, index, shape)
     attribute = compared(shape.within) if over == "delta" else ""
-    check_flags(typed, index, shape, over)
+    check_flags(checks, index, shape, over)
     return Dedup(
         shape.name, shape.dedup, by, within, over, outputs, shape.keep, attribute=attribute,
         reset_on_duplicate=shape.reset_on_duplicate, flush_on_mark=shape.flush_on_mark,
     )  # fmt: skip
 
 
-def check_flags(typed: ExpressionChecks, index: int, shape: DedupShape, over: str) -> None:
+def check_flags(checks: ExpressionChecks, index: int, shape: DedupShape, over: str) -> None:
     """Checks the keys that `keep: last` and event time have not (Z9 to Z12)."""
     if over in ("count", "delta") and shape.keep == "last":
-        typed.report.problem(typed.path(index, "keep"), f"first, as the period is {shape.within} (rule Z9)", shape.keep)
+        checks.report.problem(
+            checks.path(index, "keep"), f"first, as the period is {shape.within} (rule Z9)", shape.keep
+        )
     for key, words in (("reset_on_duplicate", ("event_time",)), ("flush_on_mark", ())):
         if getattr(shape, key) and (shape.keep == "last" or over in words):
             why = "a stored tuple waits for the end of its period" if shape.keep == "last" else "periods overlap"
-            typed.report.problem(typed.path(index, key), f"false, as {why} (rules Z11 and Z12)")
+            checks.report.problem(checks.path(index, key), f"false, as {why} (rules Z11 and Z12)")
 
 
 def compared(text: str) -> str:
@@ -52,15 +54,15 @@ def compared(text: str) -> str:
     return text.partition("(")[2].partition(",")[0].strip()
 
 
-def by_tuples(typed: ExpressionChecks, shape: DedupShape, part: Part) -> tuple[str, int] | None:
+def by_tuples(checks: ExpressionChecks, shape: DedupShape, part: Part) -> tuple[str, int] | None:
     """What `count(n)` or `delta(attribute, size)` counts, and its length; None if it is neither, or wrong."""
     match part:
         case Part(word="count", arguments=(text,)) if text.strip().isdigit() and 0 < int(text) < 2**53:
             return "count", int(text)
         case Part(word="delta", arguments=(name, text)):
-            if shape.dedup not in typed.streams.schemas:  # which is reported
+            if shape.dedup not in checks.streams.schemas:  # which is reported
                 return "delta", 0
-            kind = dict(typed.streams.schemas[shape.dedup]).get(name.strip())
+            kind = dict(checks.streams.schemas[shape.dedup]).get(name.strip())
             size_seconds = seconds(text)
             if kind is None or kind.present.time is None or size_seconds is None or size_seconds < 0:
                 return None
@@ -69,26 +71,26 @@ def by_tuples(typed: ExpressionChecks, shape: DedupShape, part: Part) -> tuple[s
     return None
 
 
-def period(typed: ExpressionChecks, index: int, shape: DedupShape) -> tuple[str, int]:
+def period(checks: ExpressionChecks, index: int, shape: DedupShape) -> tuple[str, int]:
     """The time that a period counts, and its length in nanoseconds. A default if `within` is wrong."""
-    path, faults = typed.path(index, "within"), list[Fault]()
+    path, faults = checks.path(index, "within"), list[Fault]()
     parts = list(read_parts(shape.within, faults))
-    counted = by_tuples(typed, shape, parts[0]) if len(parts) == 1 and not faults else None
+    counted = by_tuples(checks, shape, parts[0]) if len(parts) == 1 and not faults else None
     if counted is not None:
         return counted
     nanoseconds = length(parts[0]) if len(parts) == 1 and not faults else None
     if nanoseconds is None:
-        typed.report.problem(path, EXPECTED, shape.within, hint(parts, faults))
+        checks.report.problem(path, EXPECTED, shape.within, hint(parts, faults))
         return "clock", 1
     if nanoseconds != int(nanoseconds):
-        typed.report.problem(path, f"{parts[0].word}(seconds) in whole nanoseconds", shape.within)
+        checks.report.problem(path, f"{parts[0].word}(seconds) in whole nanoseconds", shape.within)
         return "clock", 1
     over, within = TIMES[parts[0].word], int(nanoseconds)
-    event_time = typed.streams.event_times.get(shape.dedup)
+    event_time = checks.streams.event_times.get(shape.dedup)
     if over == "event_time" and event_time is not None:
-        check_ticks(typed, path, shape.within, within, event_time)
-    elif over == "event_time" and shape.dedup in typed.streams.schemas and not typed.wrong(shape.dedup):
-        typed.report.problem(typed.path(index, "dedup"), f"an input with event_time, as the period is {shape.within}")
+        check_ticks(checks, path, shape.within, within, event_time)
+    elif over == "event_time" and shape.dedup in checks.streams.schemas and not checks.wrong(shape.dedup):
+        checks.report.problem(checks.path(index, "dedup"), f"an input with event_time, as the period is {shape.within}")
     return over, within
 
 
@@ -113,8 +115,8 @@ def length(part: Part) -> Decimal | None:
     return None
 
 
-def check_ticks(typed: ExpressionChecks, path: Path, text: str, within: int, event_time: EventTime) -> None:
+def check_ticks(checks: ExpressionChecks, path: Path, text: str, within: int, event_time: EventTime) -> None:
     """Checks that the period is a whole number of ticks of the event time, as the sizes of windows are."""
     if within % event_time.tick:
         unit = {1_000_000: "milliseconds", 1000: "microseconds"}[event_time.tick]
-        typed.report.problem(path, f"a period in whole {unit}, the ticks of the event time", text)
+        checks.report.problem(path, f"a period in whole {unit}, the ticks of the event time", text)

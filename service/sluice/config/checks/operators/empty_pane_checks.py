@@ -23,9 +23,9 @@ class Filling:
     shape: EmptyPanesShape | None
     partition_by: tuple[Expression, ...]
 
-    def attributes(self, given: Mapping[str, Expression]) -> dict[str, Expression]:
+    def attributes(self, expressions: Mapping[str, Expression]) -> dict[str, Expression]:
         """The attributes of an output, of which each has a value also in an empty pane (EP3)."""
-        return {name: self._filled(name, e) for name, e in given.items()}
+        return {name: self._filled(name, e) for name, e in expressions.items()}
 
     def _filled(self, name: str, expression: Expression) -> Expression:
         if self.shape is None or not needs_fill(expression, self.partition_by):
@@ -55,25 +55,25 @@ class Filling:
         return EmptyPanes(nanoseconds(self.shape.forget_after) or 0, previous)
 
 
-def check_empty_panes(typed: ExpressionChecks, index: int, shape: AggregateShape, clause: ParsedClause) -> None:
+def check_empty_panes(checks: ExpressionChecks, index: int, shape: AggregateShape, clause: ParsedClause) -> None:
     """Checks that the window has panes, that the aggregate has no groups, and the names of attributes (EP8)."""
-    if shape.empty_panes is None or clause.faults or typed.shaped.partly(typed.path(index)):
+    if shape.empty_panes is None or clause.faults or checks.shaped.partly(checks.path(index)):
         return
-    path = typed.path(index, "empty_panes")
+    path = checks.path(index, "empty_panes")
     if not clause.kind.paned:
         expected = f"empty_panes only with a {kinds_with_panes()} window (rule EP8); this one is a {clause.kind.word}"
-        typed.report.problem(path, expected)
+        checks.report.problem(path, expected)
     of_calendar = clause.kind.no_empty_panes_of_calendar
     if of_calendar and (shape.align is not None or (clause.sizes and clause.sizes.months)):
-        typed.report.problem(path, of_calendar)
+        checks.report.problem(path, of_calendar)
     if shape.group_by:
         expected = "no group_by, as an empty pane has no groups; use partition_by, whose keys are remembered (rule EP8)"
-        typed.report.problem(typed.path(index, "group_by"), expected)
-    known = list(_names(shape))
+        checks.report.problem(checks.path(index, "group_by"), expected)
+    output_names = list(_names(shape))
     for name in shape.empty_panes.attributes:
-        if name not in known:
-            expected = f"an attribute of the output ({', '.join(known)})"
-            typed.report.problem((*path, "attributes", name), expected, name, nearest(name, known))
+        if name not in output_names:
+            expected = f"an attribute of the output ({', '.join(output_names)})"
+            checks.report.problem((*path, "attributes", name), expected, name, nearest(name, output_names))
 
 
 def _names(shape: AggregateShape) -> Iterator[str]:

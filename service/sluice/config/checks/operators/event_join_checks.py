@@ -15,39 +15,39 @@ from sluice.time_units import SECOND
 SIDES = ("left", "right")
 
 
-def given_windows(typed: ExpressionChecks, index: int, shape: JoinShape) -> None:
+def given_windows(checks: ExpressionChecks, index: int, shape: JoinShape) -> None:
     """Checks that a join has either a window for each side, or one window over the event times of both."""
     for side in SIDES:
         key = f"window_{side}"
-        path = typed.path(index, key)
-        if getattr(shape, key) is None and shape.window is None and not typed.shaped.partly(path):
-            typed.report.problem(path, f'the key "{key}", or window for a join over event time', None)
+        path = checks.path(index, key)
+        if getattr(shape, key) is None and shape.window is None and not checks.shaped.partly(path):
+            checks.report.problem(path, f'the key "{key}", or window for a join over event time', None)
         elif getattr(shape, key) is not None and shape.window is not None:
-            typed.report.problem(path, "none beside window, which is for both sides (rule I1)")
+            checks.report.problem(path, "none beside window, which is for both sides (rule I1)")
 
 
-def event_window(typed: ExpressionChecks, index: int, shape: JoinShape) -> JoinWindow | None:
+def event_window(checks: ExpressionChecks, index: int, shape: JoinShape) -> JoinWindow | None:
     """The window over the event times of both sides; None if the join has none, or if it is wrong."""
     if shape.window is None:
         return None
-    path = typed.path(index, "window")
-    sizes = clause(shape.window, typed, index)
+    path = checks.path(index, "window")
+    sizes = clause(shape.window, checks, index)
     if sizes is None:
         return None
     window = kind_of(sizes).of(sizes.nanoseconds, {}, partitioned=False, event_time=True)
     for problem in window.problems():
-        typed.report.problem(path, problem)
+        checks.report.problem(path, problem)
     if sum(map(abs, sizes.nanoseconds.values())) >= MAX_TICKS:
-        typed.report.problem(path, f"sizes of less than {MAX_TICKS // SECOND} seconds together")
-    check_event_times(typed, index, shape, window)
-    check_keys(typed, index, shape, window)
+        checks.report.problem(path, f"sizes of less than {MAX_TICKS // SECOND} seconds together")
+    check_event_times(checks, index, shape, window)
+    check_keys(checks, index, shape, window)
     return window
 
 
-def clause(text: str, typed: ExpressionChecks, index: int) -> Sizes | None:
+def clause(text: str, checks: ExpressionChecks, index: int) -> Sizes | None:
     """The window of a clause; None if the clause is wrong, which is reported."""
     if other := join_window_of_another_system(text):
-        typed.report.fault(typed.path(index, "window"), Fault(other, text))
+        checks.report.fault(checks.path(index, "window"), Fault(other, text))
         return None
     faults: list[Fault] = []
     parts = list(read_parts(text, faults))
@@ -59,7 +59,7 @@ def clause(text: str, typed: ExpressionChecks, index: int) -> Sizes | None:
         hint = next((word for part in parts if (word := nearest(part.word, list(JOIN_WINDOWS)))), None)
         faults.append(Fault(f"{words} in window, or window_left and window_right for other windows", text, hint))
     for fault in faults:
-        typed.report.fault(typed.path(index, "window"), fault)
+        checks.report.fault(checks.path(index, "window"), fault)
     return None if faults else sizes
 
 
@@ -67,27 +67,27 @@ def kind_of(sizes: Sizes) -> type[JoinWindow]:
     return JOIN_WINDOWS[sizes.kind.word]
 
 
-def check_event_times(typed: ExpressionChecks, index: int, shape: JoinShape, window: JoinWindow) -> None:
+def check_event_times(checks: ExpressionChecks, index: int, shape: JoinShape, window: JoinWindow) -> None:
     """Checks that both inputs have an event time (W16)."""
     for side in SIDES:
         stream = getattr(shape.join, side)
-        missing = typed.streams.event_times.get(stream) is None and not typed.wrong(stream)
-        if missing and stream in typed.streams.schemas:
+        missing = checks.streams.event_times.get(stream) is None and not checks.wrong(stream)
+        if missing and stream in checks.streams.schemas:
             expected = f"an input with event_time, as the window is {window.word} (rule W16)"
-            typed.report.problem(typed.path(index, "join", side), expected)
+            checks.report.problem(checks.path(index, "join", side), expected)
 
 
-def check_keys(typed: ExpressionChecks, index: int, shape: JoinShape, window: JoinWindow) -> None:
+def check_keys(checks: ExpressionChecks, index: int, shape: JoinShape, window: JoinWindow) -> None:
     """Checks that the join has no key and no algorithm that its window does not allow (U1, U7)."""
     for side in SIDES:
         key = f"partition_by_{side}"
         if getattr(shape, key):
-            typed.report.problem(
-                typed.path(index, key), "none beside window: equality_left and equality_right are the key"
+            checks.report.problem(
+                checks.path(index, key), "none beside window: equality_left and equality_right are the key"
             )
     if shape.algorithm not in window.algorithms:
         expected = f"{one_of(list(window.algorithms))} with {window.word}"
-        typed.report.problem(typed.path(index, "algorithm"), expected)
+        checks.report.problem(checks.path(index, "algorithm"), expected)
     if shape.match is not None and not window.takes_match:
         expected = f"none with {window.word}, whose partner is the newest tuple (rule U1)"
-        typed.report.problem(typed.path(index, "match"), expected)
+        checks.report.problem(checks.path(index, "match"), expected)

@@ -46,10 +46,10 @@ def _has_elements(checks: ExpressionChecks, index: int, values: Expression, text
 
 
 def _check_names(checks: ExpressionChecks, index: int, shape: MapShape, names: list[str]) -> None:
-    path, known = checks.path(index, "each"), dict(checks.streams.schemas.get(shape.map, ()))
+    path, input_types = checks.path(index, "each"), dict(checks.streams.schemas.get(shape.map, ()))
     for place, name in enumerate(names):
         checks.streams.check_attribute(path, name)
-        if name in known or name in names[:place]:
+        if name in input_types or name in names[:place]:
             checks.report.problem(path, f"a name that no attribute of {shape.map} has, and that occurs once", name)
 
 

@@ -57,11 +57,11 @@ class Unions:
         """The attributes of these streams together (R1); None if the attributes of one stream are unknown."""
         self.check_distinct(path, names)
         schemas = [self._streams.schemas.get(name) for name in names]
-        known = [schema for schema in schemas if schema is not None]
-        if len(known) < len(names):
+        valid_schemas = [schema for schema in schemas if schema is not None]
+        if len(valid_schemas) < len(names):
             return None
-        self._check_attributes(path, names, known)
-        return united_schema(known)
+        self._check_attributes(path, names, valid_schemas)
+        return united_schema(valid_schemas)
 
     def stream(self, name: str) -> Stream:
         """The stream of a union: it exists only inside the service."""
@@ -74,12 +74,12 @@ class Unions:
 
     def _check_attributes(self, path: Path, names: Sequence[str], schemas: Sequence[Schema]) -> None:
         """Checks that all streams have the attributes of the first one, with the same types but for their `?` (R1)."""
-        first, wanted = names[0], dict(schemas[0])
+        first, types_of_first = names[0], dict(schemas[0])
         for number, (name, schema) in enumerate(zip(names[1:], schemas[1:], strict=True), 1):
             by_name = dict(schema)
-            for attribute in [*wanted, *(extra for extra in by_name if extra not in wanted)]:
-                if _together(by_name.get(attribute), wanted.get(attribute)) is None:
-                    has, needs = (_typed(attribute, types.get(attribute)) for types in (by_name, wanted))
+            for attribute in [*types_of_first, *(extra for extra in by_name if extra not in types_of_first)]:
+                if _together(by_name.get(attribute), types_of_first.get(attribute)) is None:
+                    has, needs = (_typed(attribute, types.get(attribute)) for types in (by_name, types_of_first))
                     expected = f"a stream with the attributes of {first}, which has {needs}; {name} has {has}"
                     self._streams.report.problem((*path, number), expected, name)
                     break

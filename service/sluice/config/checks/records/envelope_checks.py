@@ -28,11 +28,11 @@ def envelope(shape: StreamShape) -> Envelope | None:
     return Envelope(shape.envelope, shape.deletes == "include", tuple(shape.change.items()))
 
 
-def key_shape(given: KeyShape, shape: StreamShape) -> KeyShape:
+def key_shape(key: KeyShape, shape: StreamShape) -> KeyShape:
     """The key of the stream. Debezium's keys are objects, so the format of its key is by default that of the value."""
-    if shape.envelope != DEBEZIUM or "format" in given.model_fields_set:
-        return given
-    in_format: KeyShape = given.model_copy(update={"format": shape.format})
+    if shape.envelope != DEBEZIUM or "format" in key.model_fields_set:
+        return key
+    in_format: KeyShape = key.model_copy(update={"format": shape.format})
     return in_format
 
 
@@ -65,11 +65,11 @@ def _check_stream(report: Report, path: Path, shape: StreamShape, *, written: bo
 
 
 def _check_member(report: Report, path: Path, shape: StreamShape, member: str, type_: Type | None) -> None:
-    known = MEMBERS if shape.envelope == DEBEZIUM else (OP,)
+    members = MEMBERS if shape.envelope == DEBEZIUM else (OP,)
     of_source = shape.envelope == DEBEZIUM and member.startswith(SOURCE) and member.count(".") == 1
-    if member not in known and not of_source:
-        names = ", ".join(known) + (", or another member of source" if shape.envelope == DEBEZIUM else "")
-        report.problem(path, f"a member of the change event: {names} (rule EN5)", member, nearest(member, known))
+    if member not in members and not of_source:
+        names = ", ".join(members) + (", or another member of source" if shape.envelope == DEBEZIUM else "")
+        report.problem(path, f"a member of the change event: {names} (rule EN5)", member, nearest(member, members))
     elif type_ is not None and type_ not in types_of(member):
         types = " or ".join(str(allowed) for allowed in types_of(member))
         report.problem(path, f"an attribute of the type {types} for {member}, not {type_} (rule EN5)")

@@ -105,22 +105,22 @@ class MemberChecks:
 
     # ---- paths ----
 
-    def check_direction(self, path: Path, given: MemberShape, *, written: bool) -> None:
+    def check_direction(self, path: Path, member: MemberShape, *, written: bool) -> None:
         """Checks that only a stream that is read has `from`, and only one that is written has `as` (PA6, PA7)."""
-        if written and given.source is not None:
+        if written and member.source is not None:
             expected = "`as` for the path of the attribute, as an operator writes this stream"
             self.report.problem((*path, "from"), expected)
-        if not written and given.target is not None:
+        if not written and member.target is not None:
             expected = "`from` for the path of the attribute, as no operator writes this stream"
             self.report.problem((*path, "as"), expected)
-        if written and given.pairs is not None:
+        if written and member.pairs is not None:
             self.report.problem((*path, "pairs"), "no pairs, as an operator writes this stream")
-        if not written and given.type is None:
+        if not written and member.type is None:
             self.report.problem((*path, "type"), "a type, such as string", None)
 
-    def path(self, path: Path, given: MemberShape, *, written: bool) -> Steps | None:
+    def path(self, path: Path, member: MemberShape, *, written: bool) -> Steps | None:
         """The path of the attribute; None if the file has none, or a wrong one, which is reported."""
-        key, text = ("as", given.target) if written else ("from", given.source)
+        key, text = ("as", member.target) if written else ("from", member.source)
         if text is None:
             return None
         if text == WHOLE and not written:
@@ -181,15 +181,15 @@ class MemberChecks:
 
     # ---- spellings ----
 
-    def spelling(self, path: Path, given: MemberShape, type_: Type | None, shape: StreamShape) -> Spelling:
+    def spelling(self, path: Path, member: MemberShape, type_: Type | None, shape: StreamShape) -> Spelling:
         """How the values of the attribute are spelled. Checks that the keys fit its type, if it is known (PA11 to
         PA13, PA16, PA17).
         """
-        keys = {key: value for key in SPELLING if (value := getattr(given, key)) is not None}
+        keys = {key: value for key in SPELLING if (value := getattr(member, key)) is not None}
         outer = self.own(path, keys, type_, shape, coerce=shape.coerce)
         is_mapping = isinstance((shape.attributes or {})[str(path[-1])], MemberShape)
         inner = (*path, "type") if is_mapping else path
-        return _merged(outer, self.inside(inner, value_of(given.type), type_, shape, coerce=outer.coerce))
+        return _merged(outer, self.inside(inner, value_of(member.type), type_, shape, coerce=outer.coerce))
 
     def inside(self, path: Path, value: object, type_: Type | None, shape: StreamShape, *, coerce: bool) -> Spelling:
         """The spelling in the `value` that the file has for a type (PA16). `coerce` is that of the value around it."""
@@ -207,22 +207,22 @@ class MemberChecks:
         return Spelling(coerce, inside=tuple(member for member in members if member[1] != Spelling(coerce)))
 
     def own(
-        self, path: Path, given: Mapping[str, Any], type_: Type | None, shape: StreamShape, *, coerce: bool
+        self, path: Path, keys: Mapping[str, Any], type_: Type | None, shape: StreamShape, *, coerce: bool
     ) -> Spelling:
         """The spelling that these keys of the file give."""
         for key in ("unit", "pattern", "zone"):
-            if key in given and type_ is not None and not _is_time(type_):
+            if key in keys and type_ is not None and not _is_time(type_):
                 self.report.problem((*path, key), f"no {key}, as the attribute is {type_.described} and no timestamp")
-            elif key != "zone" and key in given and shape.exchange:
+            elif key != "zone" and key in keys and shape.exchange:
                 self.report.problem((*path, key), f"no {key}, as the tuples of an exchange return as they were")
-        if "unit" in given and "pattern" in given:
+        if "unit" in keys and "pattern" in keys:
             self.report.problem((*path, "unit"), "either a unit of numbers or a pattern of texts")
-        if given.get("unit", "s") not in UNITS:
-            self.report.problem((*path, "unit"), f"one of {', '.join(UNITS)}", given["unit"])
-        self.check_pattern(path, given.get("pattern"), given.get("zone"))
+        if keys.get("unit", "s") not in UNITS:
+            self.report.problem((*path, "unit"), f"one of {', '.join(UNITS)}", keys["unit"])
+        self.check_pattern(path, keys.get("pattern"), keys.get("zone"))
         return Spelling(
-            given.get("coerce", coerce), given.get("unit", ""), given.get("pattern", ""), given.get("zone", ""),
-            pairs=self.pairs((*path, "pairs"), given["pairs"], type_) if "pairs" in given else None,
+            keys.get("coerce", coerce), keys.get("unit", ""), keys.get("pattern", ""), keys.get("zone", ""),
+            pairs=self.pairs((*path, "pairs"), keys["pairs"], type_) if "pairs" in keys else None,
         )  # fmt: skip
 
     def check_pattern(self, path: Path, pattern: str | None, zone: str | None) -> None:
@@ -239,11 +239,11 @@ class MemberChecks:
             expected = "a time zone by its name in the time zone database, such as Europe/Berlin"
             self.report.problem((*path, "zone"), expected, zone, near)
 
-    def pairs(self, path: Path, given: PairsShape | Mapping[str, Any], type_: Type | None) -> Pairs | None:
+    def pairs(self, path: Path, value: PairsShape | Mapping[str, Any], type_: Type | None) -> Pairs | None:
         """Where the entries of a map are in a list of objects (PA17); None if the file is wrong."""
         if type_ is not None and not _is_map(type_):
             self.report.problem(path, f"no pairs, as the attribute is {type_.described} and no map")
-        shape = given if isinstance(given, PairsShape) else PairsShape.model_validate(given)
+        shape = value if isinstance(value, PairsShape) else PairsShape.model_validate(value)
         key, *values = (
             self.steps((*path, name), text) for name, text in [("key", shape.key), *(("value", v) for v in shape.value)]
         )
@@ -260,7 +260,7 @@ class MemberChecks:
 
 
 def value_of(type_: str | None) -> object:
-    """What the file has for a type."""
+    """The value of a type in the file."""
     return type_.value if isinstance(type_, TypeText) else type_
 
 

@@ -47,15 +47,15 @@ INPUT = "The input stream, or a list of streams."
 WindowText = Annotated[str, Field(max_length=4_000)]
 
 
-def flat(given: object) -> object:
+def flat(value: object) -> object:
     """The attributes of an output, of which one within mappings has its path as its name (PA8)."""
-    if not isinstance(given, dict) or not any(isinstance(inner, dict) for inner in given.values()):
-        return given
-    return {text_of(path) if len(path) > 1 else path[0]: inner for path, inner in _leaves(given)}
+    if not isinstance(value, dict) or not any(isinstance(inner, dict) for inner in value.values()):
+        return value
+    return {text_of(path) if len(path) > 1 else path[0]: inner for path, inner in _leaves(value)}
 
 
-def _leaves(given: dict[Any, Any]) -> Iterator[tuple[tuple[Any, ...], object]]:
-    for name, inner in given.items():
+def _leaves(mapping: dict[Any, Any]) -> Iterator[tuple[tuple[Any, ...], object]]:
+    for name, inner in mapping.items():
         if isinstance(inner, dict) and inner and all(isinstance(key, str) for key in (name, *inner)):
             yield from (((name, *path), leaf) for path, leaf in _leaves(inner))
         else:

@@ -13,10 +13,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sluice.columns.key_bytes import key_codes
+from sluice.columns.key_bytes import partition_codes
+from sluice.columns.saved_columns import Data
 from sluice.columns.scratch_buffers import grown
-from sluice.columns.state_tables import intern_pairs
-from sluice.columns.tables import Data
 from sluice.engine.contents import multisets, window_inspection
 from sluice.engine.contents.blocks import TAKEN
 from sluice.engine.contents.fired_contents import CountedValues, FiredContents, FiringDetails
@@ -25,6 +24,7 @@ from sluice.engine.contents.summaries import NONE
 from sluice.engine.contents.window_inspection import InspectedWindow
 from sluice.engine.operators.aggregate.aggregate_program import Program
 from sluice.engine.operators.aggregate.aggregate_state import AggregateState
+from sluice.engine.operators.aggregate.group_pairs import groups_of
 from sluice.engine.operators.aggregate.resized_windows import places, resized
 from sluice.engine.operators.aggregate.storage_strategy import strategy
 from sluice.engine.operators.aggregate.window_outputs import AggregateOutputs, WindowOutputs
@@ -91,10 +91,10 @@ class AggregateOperator(BatchOperator[AggregateState]):
         return super().feed(state, inputs, clock)
 
     def _handle(
-        self, state: AggregateState, items: Items, read: pa.RecordBatch, end: int, last: tuple[int, int] | None
+        self, state: AggregateState, items: Items, values: pa.RecordBatch, end: int, last: tuple[int, int] | None
     ) -> Handled:
         rest = last if self._emits_rest else None
-        rows, firings = self.run_windows(state, self.arrive(state, items, read), end, rest)
+        rows, firings = self.run_windows(state, self.arrive(state, items, values), end, rest)
         outputs, unmade = self._make_outputs.outputs(rows, firings, state.keys)
         compact(state, self.program)
         return outputs, [*unmade]
@@ -161,21 +161,19 @@ class AggregateOperator(BatchOperator[AggregateState]):
 
     # ---- input ------------------------------------------------------------------------------------------------------
 
-    def arrive(self, state: AggregateState, items: Items, read: pa.RecordBatch) -> np.ndarray:
+    def arrive(self, state: AggregateState, items: Items, values: pa.RecordBatch) -> np.ndarray:
         """Assigns each tuple its partition (W3), its group and a slot, and stores its words. Gives the arrivals.
 
-        `read` has the columns of the program's `reads`. Where tuples are not addressed by slot after their batch, the
+        `values` has the columns of the program's `reads`. Where tuples are not addressed by slot after their batch, the
         slot is the tuple's number in the batch.
         """
-        program, count = self.program, read.num_rows
-        partition = np.zeros(count, np.int64)
-        if program.partition_by:
-            partition = key_codes([read.column(i) for i in program.partition_by], state.keys)
+        program, count = self.program, values.num_rows
+        partition = partition_codes(values, program.partition_by, state.keys)
         marked = np.flatnonzero(items.kind == KEY_MARK) if program.clause.marked and program.partition_by else NO_MARKS
         closed = state.keys.intern_arrow(items.keys.take(pa.array(items.key[marked]))) if len(marked) else NO_MARKS
-        slot = self.admit(state, partition, self._groups(state, read, partition))
+        slot = self.admit(state, partition, groups_of(state, program.group_by, values, partition))
         rows = slot if program.by_slot else slice(count)
-        program.columns.write(state.words, rows, read.columns[: len(program.columns.types)], state.strings)
+        program.columns.write(state.words, rows, values.columns[: len(program.columns.types)], state.strings)
         if program.arrival != NONE:
             state.words[rows, program.arrival] = state.scalars[processing_time.NUMBER] + 1 + np.arange(count)
         arrivals = processing_time.arrivals(items, partition, slot, self._scratch)
@@ -194,13 +192,6 @@ class AggregateOperator(BatchOperator[AggregateState]):
     def resized(self, state: AggregateState, now: int) -> AggregateState:
         """The state with the tuples of the same operator with a sliding count window of another size."""
         return resized(self, state, now)
-
-    def _groups(self, state: AggregateState, read: pa.RecordBatch, partition: np.ndarray) -> np.ndarray:
-        """The number of each tuple's group (A7), which without `group_by` is that of its partition."""
-        if not self.program.group_by:
-            return partition
-        value = key_codes([read.column(i) for i in self.program.group_by], state.groups)
-        return intern_pairs(state.pairs, partition, value)
 
     def _slots(self, state: AggregateState, count: int) -> np.ndarray:
         """Slots for the tuples of a batch.
@@ -267,8 +258,10 @@ class AggregateOperator(BatchOperator[AggregateState]):
                 break
             if used[0] < len(events) // 2:  # the next item may need more room than there is
                 events = np.empty(2 * len(events), processing_time.EVENT)
-            known = int(used[1])
-            firings = grown(firings, known, known + len(events))  # at most one firing for each event or item
+            firing_count = int(used[1])
+            firings = grown(
+                firings, firing_count, firing_count + len(events)
+            )  # at most one firing for each event or item
             used[0] = 0
         if rest is not None:
             yield self._rest_events(state, rest, firings[: used[1]])
@@ -278,9 +271,12 @@ class AggregateOperator(BatchOperator[AggregateState]):
     ) -> tuple[np.ndarray, np.ndarray]:
         """The events and the firings of a final mark that flushes all partitions, behind the firings before it."""
         event, at = rest
-        stored, known = int(state.scalars[STORED]), len(firings)
-        events, firings = np.empty(2 * stored, processing_time.EVENT), grown(firings, known, known + stored)
-        used = np.array([0, known])
+        stored, firing_count = int(state.scalars[STORED]), len(firings)
+        events, firings = (
+            np.empty(2 * stored, processing_time.EVENT),
+            grown(firings, firing_count, firing_count + stored),
+        )
+        used = np.array([0, firing_count])
         window = processing_time.window_of(self.program.clause, state, state.sources, events, firings, used)
         processing_time.flush_rest(window, at, event)
         return events[: used[0]], firings[: used[1]]

@@ -169,7 +169,9 @@ def _counted(calls: Iterable[AggregateCall]) -> list[Expression]:
 
 
 def _compared(spec: Aggregate, schema: Schema) -> dict[str | Expression, Expression]:
-    """What the policies read of a tuple, by the names and expressions of their clauses. Its null is an error (NU27)."""
+    """The values of a tuple that the policies read, by the names and expressions of their clauses. Null is an error
+    (NU27).
+    """
     types = dict(schema)
     read: dict[str | Expression, Expression] = {e: e for e in spec.window.expressions}
     return read | {name: certain(Attribute(name, types[name])) for name in spec.window.attributes}
@@ -193,7 +195,7 @@ class _Words:
     where: dict[Expression, int]
 
     def word(self, expression: Expression) -> int:
-        """The number of the word; an expression without a word of its own has that of its value."""
+        """The number of the word that holds the expression. One without a word of its own has the word of its value."""
         place = self.where[aggregate_function.stored(expression)]
         presence = isinstance(expression, Call) and expression.function == aggregate_function.PRESENCE
         return self.columns.presence[place] if presence else place

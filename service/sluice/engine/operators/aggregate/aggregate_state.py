@@ -11,11 +11,12 @@ import pyarrow as pa
 from sluice.columns.interner import Interner
 from sluice.columns.intrusive_list import NIL
 from sluice.columns.pairing_heap import NODE
+from sluice.columns.saved_columns import Format, column, grown
 from sluice.columns.state_tables import (  # fmt: skip
     Maps,
     PartOfKey,
     Table,
-    distinct,
+    added_keys,
     keep_texts,
     moved_to,
     parts_of,
@@ -23,7 +24,6 @@ from sluice.columns.state_tables import (  # fmt: skip
     walked,
     words,
 )
-from sluice.columns.tables import Format, column, grown
 from sluice.engine.contents import multisets
 from sluice.engine.contents.blocks import COUNTS, IDLE, PARTS
 from sluice.engine.contents.groups import ENDS, GROUP_RECORD
@@ -85,7 +85,7 @@ def needed(program: Program) -> set[str]:
         "ends": program.group_by, "group_of": program.group_by, "links": linked, "nodes": by_value,
         "blocks": program.packed, "spread": program.packed, "words": not program.packed,
     }  # fmt: skip
-    return names | {"group_records", "back", "stack"} | {name for name, wanted in more.items() if wanted}
+    return names | {"group_records", "back", "stack"} | {name for name, is_used in more.items() if is_used}
 
 
 class AggregateState(WindowTables):
@@ -275,9 +275,7 @@ class AggregateState(WindowTables):
 
     def _maps(self, state: AggregateState, partitions: np.ndarray) -> Maps:
         """The new numbers in this state for the rows of these partitions of another state."""
-        numbers, known = partitions, self.keys.count
-        if self.keyed:
-            numbers = distinct(self.keys.intern_arrow(state.keys.take(partitions)), known)
+        numbers = added_keys(self.keys, state.keys, partitions) if self.keyed else partitions
         partition = moved_to(partitions, numbers, state.rows["partition"])
         group = take_groups(self, state, partition) if self._program.group_by else partition
         slots = state.stored_in(partition, group)
@@ -291,11 +289,11 @@ class AggregateState(WindowTables):
         if not self.top:
             return np.zeros(0, np.int64)
         chained = "chain" in self.declared  # by the window; otherwise each group is chained
-        lists, wanted, links = (
+        lists, member_count, links = (
             (self.partitions, partition, self.chain) if chained else (self.group_records, group, self.links)
         )
-        count = min(len(wanted), len(lists))
-        holding = (wanted[:count] != NIL) & (lists["size"][:count] > 0)
+        count = min(len(member_count), len(lists))
+        holding = (member_count[:count] != NIL) & (lists["size"][:count] > 0)
         heads = np.where(holding, lists["oldest"][:count] // self.block, NIL)
         slots, _ = walked(heads, links["younger"] // self.block)  # -1 // block is -1, so NIL stays NIL
         return slots

@@ -1,4 +1,4 @@
-"""What the results of empty panes repeat of the result before (empty_pane_outputs.py)."""
+"""The values of the result before that the results of empty panes repeat (empty_pane_outputs.py)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sluice.model.windows.empty_panes import is_key
 
 @dataclass(frozen=True, slots=True)
 class Carried:
-    """What is kept of the latest result with tuples of each window partition. A value that has an error is null.
+    """The kept values of the latest result with tuples of each window partition. A value that has an error is null.
 
     calls        the numbers of the functions that have the value of the key
     attributes   the outputs that repeat their value: the number of the output and of the attribute
@@ -25,7 +25,7 @@ class Carried:
 
     @classmethod
     def of(cls, spec: Aggregate) -> Carried:
-        """What the aggregate keeps; nothing without results of empty panes."""
+        """The values that the aggregate keeps; none without results of empty panes."""
         if spec.empty_panes is None:
             return cls((), (), WordColumns(()))
         calls, repeated = calls_of(spec), set(spec.empty_panes.previous)

@@ -49,7 +49,7 @@ class CarryingState(Protocol):
 
 
 def are_empty(firings: np.ndarray) -> np.ndarray:
-    """Which of these firings are those of empty panes. A watermark that is passed on has no index."""
+    """A mask of the firings of empty panes. A watermark that is passed on has no index."""
     empty: np.ndarray = (firings["index"] == EMPTY) & (firings["kind"] == WINDOW)
     return empty
 

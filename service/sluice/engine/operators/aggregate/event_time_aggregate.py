@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from sluice.columns.saved_columns import Data
 from sluice.columns.state_tables import intern_pairs
-from sluice.columns.tables import Data
 from sluice.engine.contents import slices, window_inspection
 from sluice.engine.contents.fired_contents import FiredContents, FiringDetails
 from sluice.engine.contents.firing_results import Rows, Run
@@ -136,9 +136,9 @@ class EventAggregateOperator(TimedAggregate[EventState]):
     # ---- a batch ----------------------------------------------------------------------------------------------------
 
     def arrive(
-        self, state: EventState, items: Items, read: pa.RecordBatch, times: np.ndarray, more: dict[str, np.ndarray]
+        self, state: EventState, items: Items, values: pa.RecordBatch, times: np.ndarray, more: dict[str, np.ndarray]
     ) -> np.ndarray:
-        arrivals = super().arrive(state, items, read, times, more)
+        arrivals = super().arrive(state, items, values, times, more)
         if isinstance(self.ticks, CalendarTicks) and self._dated:
             tuples, marks = items.kind == TUPLE, items.kind == WATERMARK
             arrivals["drop"][tuples] = self.ticks.closings(times)
@@ -152,18 +152,18 @@ class EventAggregateOperator(TimedAggregate[EventState]):
         assert isinstance(self.when, panes.Grid)  # noqa: S101 - the callers have panes
         return max(int(state.clocks[0]) - self.when.discard_age, NEVER)
 
-    def _partitions(self, state: EventState, items: Items, read: pa.RecordBatch) -> np.ndarray:
+    def _partitions(self, state: EventState, items: Items, values: pa.RecordBatch) -> np.ndarray:
         """The number of the window partition of each tuple.
 
         A partition is a key (KIP W11); where each topic partition has a stream time of its own, it is the pair of
         topic partition and key (KIP T2).
         """
-        key = super()._partitions(state, items, read)
+        key = super()._partitions(state, items, values)
         if self._apart == 1:
             return key
         if not state.places.count:  # existing partitions belong to the first topic partition
-            known = np.arange(len(state.partitions), dtype=np.int64)
-            intern_pairs(state.places, np.zeros(len(known), np.int64), known)
+            partitions = np.arange(len(state.partitions), dtype=np.int64)
+            intern_pairs(state.places, np.zeros(len(partitions), np.int64), partitions)
         source = np.maximum(items.source[items.kind == TUPLE], 0).astype(np.int64)
         partition = intern_pairs(state.places, source, key)
         state.reserve("partition", state.rows["partition"])
@@ -207,21 +207,21 @@ class EventAggregateOperator(TimedAggregate[EventState]):
     def _outputs(self, state: EventState, rows: Rows, firings: np.ndarray) -> Outputs:
         if self._filled is None:
             return super()._outputs(state, rows, firings)
-        there = self._there(firings)
-        if not there.all():
-            kept = there[rows.firing]
+        exists = self._there(firings)
+        if not exists.all():
+            kept = exists[rows.firing]
             columns = [column.filter(pa.array(kept)) for column in rows.columns]
-            rows, firings = Rows((np.cumsum(there) - 1)[rows.firing[kept]], columns), firings[there]
+            rows, firings = Rows((np.cumsum(exists) - 1)[rows.firing[kept]], columns), firings[exists]
         return self._filled.outputs_of(state, rows, firings)
 
     def _there(self, firings: np.ndarray) -> np.ndarray:
-        """Which firings are those of panes that exist: a day has fewer hours than ticks (calendar_ticks.py)."""
-        there = np.ones(len(firings), np.bool_)
+        """A mask of the firings of panes that exist: a day has fewer hours than ticks (calendar_ticks.py)."""
+        exists = np.ones(len(firings), np.bool_)
         empty = are_empty(firings)
         if self._more["spans"]:
             bounds = [self.ticks.to_units(firings[name][empty]) for name in ("start", "end")]
-            there[empty] = bounds[0] < bounds[1]
-        return there
+            exists[empty] = bounds[0] < bounds[1]
+        return exists
 
     def _with_empty(self, state: EventState, rows: Rows, firings: np.ndarray, stored: np.ndarray | None) -> Rows:
         if self._filled is None or not (empty := are_empty(firings)).any():
@@ -258,9 +258,9 @@ class EventAggregateOperator(TimedAggregate[EventState]):
             return np.zeros(0, np.int64)
         if self.spec.window.timed_by_topic_partition:
             return None
-        counts, known = totals(state.totals.reshape(2, -1), events, len(firings))
-        needed = known[0] > max(self.late_before(state) - self._longest, NEVER)
-        state.totals = known[:, needed].ravel()
+        counts, slice_totals = totals(state.totals.reshape(2, -1), events, len(firings))
+        needed = slice_totals[0] > max(self.late_before(state) - self._longest, NEVER)
+        state.totals = slice_totals[:, needed].ravel()
         return counts
 
 

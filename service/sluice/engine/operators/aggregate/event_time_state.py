@@ -10,13 +10,14 @@ import pyarrow as pa
 
 from sluice.columns.interner import Interner
 from sluice.columns.intrusive_list import NIL
+from sluice.columns.saved_columns import Format, column
 from sluice.columns.state_tables import (  # fmt: skip
     FreeSlots,
     Maps,
     PartOfKey,
     Table,
     Tables,
-    distinct,
+    added_keys,
     intern_pairs,
     moved_to,
     parts_of,
@@ -24,7 +25,6 @@ from sluice.columns.state_tables import (  # fmt: skip
     words,
     words_of,
 )
-from sluice.columns.tables import Format, column
 from sluice.engine.contents import slices
 from sluice.engine.operators.aggregate.aggregate_program import Program
 from sluice.engine.operators.aggregate.group_pairs import take_groups
@@ -122,9 +122,9 @@ class EventState(Tables, key_times.KeyTimesState):
         event time. `more`: which of the tables in PLAIN the window needs.
         """
         self._program, self._nodes, self._more, self.limits = program, nodes, more, program.limits
-        known = tables(program, nodes)
+        declarations = tables(program, nodes)
         optional = {"earlies": program.clause.early.wanted, **more}
-        self.declare(known, [name for name in known if optional.get(name, True)])
+        self.declare(declarations, [name for name in declarations if optional.get(name, True)])
         self._queue()
         self.scalars = np.zeros(event_records.SCALARS, np.int64)
         self.node_room, self.slice_room = timeline_blocks.scalars(), timeline_blocks.scalars()
@@ -167,10 +167,10 @@ class EventState(Tables, key_times.KeyTimesState):
 
     def reserve(self, space: str, count: int) -> None:
         """Like Tables.reserve; also gives each new row of `partitions` its own number as `key`."""
-        known = len(self.partitions)
+        rows_before = len(self.partitions)
         super().reserve(space, count)
-        if len(self.partitions) > known:
-            self.partitions["key"][known:] = np.arange(known, len(self.partitions))
+        if len(self.partitions) > rows_before:
+            self.partitions["key"][rows_before:] = np.arange(rows_before, len(self.partitions))
 
     def reserve_batch(self, count: int) -> None:
         """Makes room for the partitions and groups, for `count` new event times, and for one pane."""
@@ -240,8 +240,8 @@ class EventState(Tables, key_times.KeyTimesState):
     def own_partitions(self, *, first: bool) -> np.ndarray:
         """The numbers of all partitions. Without `partition_by` only the `first` of several states has any."""
         if self.keyed:
-            known = self.places.count or self.keys.count
-            return np.flatnonzero(self.partitions["key"][:known] < self.keys.count)
+            partition_count = self.places.count or self.keys.count
+            return np.flatnonzero(self.partitions["key"][:partition_count] < self.keys.count)
         return np.arange(min(self.rows["partition"], len(self.partitions)) if first else 0)
 
     @property
@@ -286,8 +286,8 @@ class EventState(Tables, key_times.KeyTimesState):
         for number in (GROUP, EPOCH):
             self.scalars[number] = max(int(state.scalars[number]) for state in states)
         self.scalars[LEFT_OUT] = sum(state.left_out for state in states)
-        known = [state.panes[int(state.scalars[FIRST_PANE]) : state.rows["pane"]] for state in states]
-        panes = np.sort(np.concatenate(known), order=("end", "count", "epoch"))[::-1]
+        all_panes = [state.panes[int(state.scalars[FIRST_PANE]) : state.rows["pane"]] for state in states]
+        panes = np.sort(np.concatenate(all_panes), order=("end", "count", "epoch"))[::-1]
         _, last = np.unique(panes["end"], return_index=True)
         self.panes = panes[last]
         self.scalars[PANES] = len(last)
@@ -297,10 +297,10 @@ class EventState(Tables, key_times.KeyTimesState):
 
     def _numbered(self, state: EventState, partitions: np.ndarray) -> Maps:
         """The new numbers in this state for the partitions, groups and slots of another state."""
-        numbers, known = partitions, self.keys.count
+        numbers = partitions
         if self.keyed:
             codes, place = np.unique(state.partitions["key"][partitions], return_inverse=True)
-            numbers = distinct(self.keys.intern_arrow(state.keys.take(codes)), known)[place]
+            numbers = added_keys(self.keys, state.keys, codes)[place]
         elif self._apart:
             numbers = state.partitions["key"][partitions]
         if self._apart:

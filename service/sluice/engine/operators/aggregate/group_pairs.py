@@ -5,13 +5,15 @@ The code of a pair in the interner is the number of the group.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
+import pyarrow as pa
 
 from sluice.columns.interner import Interner
 from sluice.columns.intrusive_list import NIL
+from sluice.columns.key_bytes import partition_codes
 from sluice.columns.state_tables import intern_pairs, moved_to, pairs_of
 
 
@@ -27,6 +29,13 @@ class Grouped(Protocol):
 
     @property
     def rows(self) -> Mapping[str, int]: ...
+
+
+def groups_of(state: Grouped, by: Sequence[int], values: pa.RecordBatch, partition: np.ndarray) -> np.ndarray:
+    """The number of each tuple's group (A7). `by` has the places of `group_by` in `values`; without it, the group is
+    the partition.
+    """
+    return intern_pairs(state.pairs, partition, partition_codes(values, by, state.groups)) if by else partition
 
 
 def rename_pairs(state: Grouped, kept: np.ndarray, partitions: np.ndarray) -> np.ndarray:

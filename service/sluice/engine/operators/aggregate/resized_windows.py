@@ -28,7 +28,7 @@ KEPT_FIELDS = ("counter", "reference", "referenced")
 
 
 class Resizable(Protocol):
-    """What is needed of an aggregate."""
+    """The members of an aggregate that the conversion of its windows uses."""
 
     program: Program
     timer: Any

@@ -13,13 +13,14 @@ import numpy as np
 import pyarrow as pa
 
 from sluice.columns.interner import Interner
-from sluice.columns.key_bytes import key_codes
+from sluice.columns.key_bytes import partition_codes
 from sluice.columns.scratch_buffers import grown
-from sluice.columns.state_tables import FreeSlots, intern_pairs
+from sluice.columns.state_tables import FreeSlots
 from sluice.engine.contents.fired_contents import FiredContents, FiringDetails
 from sluice.engine.contents.firing_results import FREED, KINDS, Results, Rows, Run, run_kernel
 from sluice.engine.contents.multisets import PAIR
 from sluice.engine.operators.aggregate.aggregate_program import Program
+from sluice.engine.operators.aggregate.group_pairs import Grouped, groups_of
 from sluice.engine.operators.aggregate.window_outputs import Outputs, WindowOutputs
 from sluice.engine.operators.one_input import FinishedState, TimedOperator
 from sluice.engine.stream.items import TUPLE, Items
@@ -31,12 +32,10 @@ from sluice.model.spec import Aggregate
 Written = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
 
-class TimedAggregateState(FinishedState, Protocol):
+class TimedAggregateState(FinishedState, Grouped, Protocol):
     """The part of a state that the base class uses. `top` is the number of slots, of which some are `free`."""
 
     keys: Interner
-    groups: Interner
-    pairs: Interner
     strings: Interner
     words: np.ndarray
     free: FreeSlots
@@ -75,20 +74,17 @@ class TimedAggregate(TimedOperator[S]):
         return self.program.listing
 
     def arrive(
-        self, state: S, items: Items, read: pa.RecordBatch, times: np.ndarray, more: dict[str, np.ndarray]
+        self, state: S, items: Items, values: pa.RecordBatch, times: np.ndarray, more: dict[str, np.ndarray]
     ) -> np.ndarray:
         """Assigns each tuple its partition, its group and a slot, and stores its words. Gives the arrivals."""
-        program, count = self.program, read.num_rows
-        partition = self._partitions(state, items, read)
-        group = partition
-        if program.group_by:
-            value = key_codes([read.column(i) for i in program.group_by], state.groups)
-            group = intern_pairs(state.pairs, partition, value)
+        program, count = self.program, values.num_rows
+        partition = self._partitions(state, items, values)
+        group = groups_of(state, program.group_by, values, partition)
         state.reserve_batch(count)
         slot = self._slots(state, count)
         rows = slot if program.listing else slice(count)
         state.links["group"][rows] = group
-        program.columns.write(state.words, rows, read.columns[: len(program.columns.types)], state.strings)
+        program.columns.write(state.words, rows, values.columns[: len(program.columns.types)], state.strings)
         state.words[rows, -1] = np.arange(state.arrived, state.arrived + count)
         state.arrived += count
         return arrivals(items, partition, slot, times, self.ticks, self._scratch, self.arrival, more)
@@ -101,11 +97,10 @@ class TimedAggregate(TimedOperator[S]):
         state.reserve("slot", state.top if self.program.listing else count)
         return slots
 
-    def _partitions(self, state: S, items: Items, read: pa.RecordBatch) -> np.ndarray:
+    def _partitions(self, state: S, items: Items, values: pa.RecordBatch) -> np.ndarray:
         """The number of the window partition of each tuple: the code of its key."""
         del items
-        by = self.program.partition_by
-        return key_codes([read.column(i) for i in by], state.keys) if by else np.zeros(read.num_rows, np.int64)
+        return partition_codes(values, self.program.partition_by, state.keys)
 
     def _pass(
         self, state: S, items: Items, arrivals: np.ndarray, end: int, last: tuple[int, int] | None

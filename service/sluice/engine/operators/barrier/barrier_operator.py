@@ -15,7 +15,7 @@ import pyarrow as pa
 from sluice.columns.arrow_types import arrow_schema
 from sluice.columns.encoding import WordColumns
 from sluice.columns.key_bytes import canonical, key_codes, one_key
-from sluice.columns.tables import Data
+from sluice.columns.saved_columns import Data
 from sluice.engine.contents import window_inspection
 from sluice.engine.contents.window_inspection import InspectedWindow
 from sluice.engine.operators.barrier import barrier_kernel
@@ -124,24 +124,24 @@ class BarrierOperator(Stateful[BarrierState]):
         items, columns, unread = readable(items, self._reads[number], self.spec.name)
         return (items, columns), unread
 
-    def _arrivals(self, state: BarrierState, parts: Sequence[Items], read: Sequence[pa.RecordBatch]) -> np.ndarray:
+    def _arrivals(self, state: BarrierState, parts: Sequence[Items], values: Sequence[pa.RecordBatch]) -> np.ndarray:
         """A record for each item of all inputs, in order of arrival. Stores the tuples."""
-        whole = [self._of_input(state, *port) for port in zip(range(len(parts)), parts, read, strict=True)]
+        all_arrivals = [self._of_input(state, *port) for port in zip(range(len(parts)), parts, values, strict=True)]
         state.make_room()
-        return np.concatenate(whole)[np.argsort(ranks_of_items(parts), kind="stable")]
+        return np.concatenate(all_arrivals)[np.argsort(ranks_of_items(parts), kind="stable")]
 
-    def _of_input(self, state: BarrierState, number: int, items: Items, read: pa.RecordBatch) -> np.ndarray:
+    def _of_input(self, state: BarrierState, number: int, items: Items, values: pa.RecordBatch) -> np.ndarray:
         arrivals, is_tuple = np.zeros(len(items), ARRIVAL), items.kind == TUPLE
         for name in ("at", "event", "kind", "watermark", "source"):
             arrivals[name] = getattr(items, name)
         arrivals["port"] = number
         keys = len(self.spec.ports[number].key)
-        slots = state.take_slots(read.num_rows)
-        self._stored.write(state.words, slots, number, read.columns[keys:], state.strings)
+        slots = state.take_slots(values.num_rows)
+        self._stored.write(state.words, slots, number, values.columns[keys:], state.strings)
         arrivals["slot"][is_tuple] = slots
-        if read.num_rows:
+        if values.num_rows:
             arrivals["partition"][is_tuple] = (
-                key_codes(read.columns[:keys], state.keys) if keys else one_key(state.keys)[0]
+                key_codes(values.columns[:keys], state.keys) if keys else one_key(state.keys)[0]
             )
         return arrivals
 
@@ -197,10 +197,10 @@ class BarrierOperator(Stateful[BarrierState]):
             schema = arrow_schema(tuple((name, e.type) for name, e in output.attributes))
             expressions = [e for _, e in output.attributes]
             values = computed(expressions, columns, schema)
-            whole, rows, bad = complete(
+            usable, rows, bad = complete(
                 items.with_tuples(values.columns), values, self.spec.name, output.stream, expressions
             )
-            outputs[output.stream] = whole.with_tuples(rows)
+            outputs[output.stream] = usable.with_tuples(rows)
             unmade.append(bad)
         return outputs, unmade
 

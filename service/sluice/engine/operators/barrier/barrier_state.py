@@ -13,13 +13,12 @@ import pyarrow as pa
 from sluice.columns.encoding import WordColumns
 from sluice.columns.interner import Interner
 from sluice.columns.intrusive_list import NIL
-from sluice.columns.state_tables import FreeSlots, Maps, Table, distinct, moved_to, walked, words
-from sluice.columns.tables import Format
+from sluice.columns.saved_columns import Format
+from sluice.columns.state_tables import Maps, Table, added_keys, moved_to, walked, words
 from sluice.engine.operators.barrier.barrier_records import PARTITION, QUEUE, WAITING
 from sluice.engine.operators.keyed_state import PartitionedState
 from sluice.engine.stream.clock import all_later
 from sluice.engine.windows.event_time.event_records import ENDLESS, NEVER
-from sluice.engine.windows.event_time.timer_queue import TournamentTree
 from sluice.model.engine_limits import EngineLimits
 
 
@@ -96,7 +95,7 @@ class BarrierState(PartitionedState):
     def __init__(self, stored: PortColumns, limits: EngineLimits, timeout: int) -> None:
         """`timeout` in nanoseconds; ENDLESS: tuples wait for ever."""
         self.stored, self._limits, self.ports, self._timeout = stored, limits, len(stored.inputs), timeout
-        known = {
+        self.declare({
             "partitions": Table("partition", PARTITION, fresh={"due": ENDLESS}),
             "queues": Table(
                 "queue", QUEUE, refers=dict.fromkeys(("oldest", "youngest"), "slot"),
@@ -104,18 +103,10 @@ class BarrierState(PartitionedState):
             ),
             "waiting": Table("slot", WAITING, refers={"younger": "slot"}, fresh={"younger": NIL}),
             "words": stored.table(),
-        }  # fmt: skip
-        self.declare(known, known)
+        })  # fmt: skip
         self.reached = np.full(self.ports, NEVER, np.int64)
         self.finals = np.zeros(self.ports, np.int64)
-        self.agenda = TournamentTree(1)
-        self.free = FreeSlots(np.int64)
-        self.top = 0
-        #: the number of waiting tuples (one element); not saved, because the queues have it
-        self.held = np.zeros(1, np.int64)
-        self.finished = False
-        self.keys, self.strings = Interner(), Interner()
-        self.kept = 0
+        self.begin()
 
     @property
     def rows(self) -> Mapping[str, int]:
@@ -167,8 +158,7 @@ class BarrierState(PartitionedState):
         return queues
 
     def numbered(self, state: BarrierState, keys: np.ndarray) -> Maps:
-        known, rows = self.keys.count, state.rows
-        numbers = distinct(self.keys.intern_arrow(state.keys.take(keys)), known)
+        numbers, rows = added_keys(self.keys, state.keys, keys), state.rows
         queues = state.queues_of(keys)
         heads = np.where(state.queues["size"][queues] > 0, state.queues["oldest"][queues], NIL)
         slots, _ = walked(heads, state.waiting["younger"])

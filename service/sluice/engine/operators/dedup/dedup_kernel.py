@@ -125,8 +125,7 @@ def _forget_all(w: Periods) -> None:
     """Forgets all keys (Z12)."""
     for p in range(len(w.partitions)):
         while w.partitions[p].oldest != NIL:
-            _free(w, p, w.partitions[p].oldest)
-            schedule(w.partitions, w.matches, w.starts[0], p, ENDLESS)
+            _end(w, p)
 
 
 @inlined
@@ -149,9 +148,14 @@ def _forget_below(w: Periods, time: int) -> None:
     """Forgets the keys that are remembered with values too far below this one (Z10)."""
     start = w.starts[0]
     while w.matches[start + ROOT].due <= time:
-        p = w.matches[start + ROOT].partition
-        _free(w, p, w.partitions[p].oldest)
-        schedule(w.partitions, w.matches, start, p, ENDLESS)
+        _end(w, w.matches[start + ROOT].partition)
+
+
+@inlined
+def _end(w: Periods, p: int) -> None:
+    """Removes the oldest period of a key, which waits for nothing from then on."""
+    _free(w, p, w.partitions[p].oldest)
+    schedule(w.partitions, w.matches, w.starts[0], p, ENDLESS)
 
 
 @inlined

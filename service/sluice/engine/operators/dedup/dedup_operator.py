@@ -14,7 +14,7 @@ import pyarrow as pa
 from sluice.columns.arrow_types import arrow_schema
 from sluice.columns.encoding import WordColumns
 from sluice.columns.key_bytes import canonical, key_codes
-from sluice.columns.tables import Data
+from sluice.columns.saved_columns import Data
 from sluice.engine.contents import window_inspection
 from sluice.engine.contents.window_inspection import InspectedWindow
 from sluice.engine.operators.dedup import dedup_kernel
@@ -97,8 +97,8 @@ class DedupOperator(TimedOperator[DedupState]):
 
     def _shown(self, time: int) -> float:
         """A time in seconds, the number of a tuple, or a value."""
-        whole = self.spec.over == "count" or (self.spec.over == "delta" and self.ticks.type.time is TimeForm.COUNT)
-        return float(time) if whole else float(self.ticks.seconds(time))
+        is_counted = self.spec.over == "count" or (self.spec.over == "delta" and self.ticks.type.time is TimeForm.COUNT)
+        return float(time) if is_counted else float(self.ticks.seconds(time))
 
     # ---- a batch ----------------------------------------------------------------------------------------------------
 
@@ -124,23 +124,23 @@ class DedupOperator(TimedOperator[DedupState]):
         return {output.stream: passed for output in self.spec.outputs}, late, []
 
     def arrive(
-        self, state: DedupState, items: Items, read: pa.RecordBatch, times: np.ndarray, more: dict[str, np.ndarray]
+        self, state: DedupState, items: Items, values: pa.RecordBatch, times: np.ndarray, more: dict[str, np.ndarray]
     ) -> np.ndarray:
         """Assigns each tuple its key and, with `keep: last`, a slot with its words. Gives the arrivals, whose
         times are the numbers of the tuples if the period counts these (Z9).
         """
         del more
-        count = read.num_rows
+        count = values.num_rows
         if self.spec.over == "count":
             times = max(int(state.clocks[0]), 0) + 1 + np.arange(count)
-        partition = key_codes([read.column(i) for i in range(len(self.spec.by))], state.keys)
+        partition = key_codes([values.column(i) for i in range(len(self.spec.by))], state.keys)
         slot = np.zeros(count, np.int64)
         if self._holding:
             slot, state.top = state.free.take(count, state.top)
         state.reserve_batch(count)
         if self._holding:
             sources = pa.array(items.source[items.kind == TUPLE].astype(np.int64))
-            self._columns.write(state.words, slot, [*read.columns[len(self.spec.by) :], sources], state.strings)
+            self._columns.write(state.words, slot, [*values.columns[len(self.spec.by) :], sources], state.strings)
         return arrivals_of(items, partition, slot, times, self.ticks, self._scratch)
 
     def _tables(self, state: DedupState, arrivals: np.ndarray) -> Periods:

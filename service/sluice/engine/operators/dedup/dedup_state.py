@@ -9,21 +9,19 @@ from typing import ClassVar
 import numpy as np
 
 from sluice.columns.encoding import WordColumns
-from sluice.columns.interner import Interner
 from sluice.columns.intrusive_list import NIL
-from sluice.columns.state_tables import FreeSlots, Maps, Table, distinct, moved_to, words_of
-from sluice.columns.tables import Format
+from sluice.columns.saved_columns import Format
+from sluice.columns.state_tables import Maps, Table, added_keys, moved_to, words_of
 from sluice.engine.operators.dedup import dedup_records
 from sluice.engine.operators.dedup.dedup_records import FREE_PERIOD, PERIODS
 from sluice.engine.operators.keyed_state import PartitionedState
 from sluice.engine.windows.event_time.event_records import ENDLESS, NEVER
-from sluice.engine.windows.event_time.timer_queue import TournamentTree
 from sluice.model.engine_limits import EngineLimits
 
 
 @dataclass(frozen=True, slots=True)
 class StoredWords:
-    """What is stored of a tuple with `keep: last`: its columns (none with `keep: first`)."""
+    """The stored columns of a tuple with `keep: last`; none with `keep: first`."""
 
     columns: WordColumns
     limits: EngineLimits
@@ -61,19 +59,11 @@ class DedupState(PartitionedState):
 
     def __init__(self, stored: StoredWords) -> None:
         self._stored = stored
-        known = stored.tables()
-        self.declare(known, known)
+        self.declare(stored.tables())
         self.scalars = np.zeros(dedup_records.SCALARS, np.int64)
         self.scalars[FREE_PERIOD] = NIL
         self.clocks = np.full(1, NEVER, np.int64)
-        self.agenda = TournamentTree(1)
-        self.free = FreeSlots(np.int64)
-        self.top = 0
-        #: the number of periods (one element); not saved, because the keys have it
-        self.held = np.zeros(1, np.int64)
-        self.finished = False
-        self.keys, self.strings = Interner(), Interner()
-        self.kept = 0
+        self.begin()
 
     @property
     def rows(self) -> Mapping[str, int]:
@@ -111,8 +101,7 @@ class DedupState(PartitionedState):
         return new_state
 
     def numbered(self, state: DedupState, partitions: np.ndarray) -> Maps:
-        known, rows = self.keys.count, state.rows
-        numbers = distinct(self.keys.intern_arrow(state.keys.take(partitions)), known)
+        numbers, rows = added_keys(self.keys, state.keys, partitions), state.rows
         partition = moved_to(partitions, numbers, rows["partition"])
         owners = state.periods["owner"][: rows["period"]]
         periods = np.flatnonzero((owners != NIL) & (partition[owners] != NIL))

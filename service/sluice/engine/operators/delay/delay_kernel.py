@@ -24,14 +24,14 @@ class DelaySettings(NamedTuple):
 
 @kernel
 def times(
-    r: DelaySettings, at: np.ndarray, is_tuple: np.ndarray, waiting: np.ndarray, known: int, last: np.ndarray,
+    r: DelaySettings, at: np.ndarray, is_tuple: np.ndarray, waiting: np.ndarray, waiting_count: int, last: np.ndarray,
     due: np.ndarray, refused: np.ndarray,
 ) -> None:  # fmt: skip
     """Writes to `due` when each item leaves (DL1 to DL3), and to `refused` which tuples there is no room for.
 
-    `waiting` has the times of the `known` tuples that wait, and room for as many as there are items.
+    `waiting` has the times of the `waiting_count` tuples that wait, and room for as many as there are items.
     """
-    first, count = 0, known
+    first, count = 0, waiting_count
     for i in range(len(at)):
         while first < count and waiting[first] <= at[i]:
             first += 1

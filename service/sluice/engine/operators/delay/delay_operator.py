@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from sluice.columns.arrow_types import arrow_schema
 from sluice.columns.json_columns import shown_values
-from sluice.columns.tables import Data
+from sluice.columns.saved_columns import Data
 from sluice.engine.contents.window_inspection import InspectedWindow
 from sluice.engine.operators.delay import delay_kernel
 from sluice.engine.operators.delay.delay_kernel import DelaySettings
@@ -30,7 +30,7 @@ from sluice.time_units import SECOND
 
 
 class _DelayState(OperatorState, Protocol):
-    """What the states of both operators have."""
+    """The common members of the states with and without a key."""
 
     @property
     def due(self) -> int: ...
@@ -40,7 +40,7 @@ S = TypeVar("S", bound=_DelayState)
 
 
 class Delaying(Stateful[S], ABC):
-    """What the operators with and without a key have in common."""
+    """The base of the operators with and without a key."""
 
     def __init__(self, spec: Delay, schema: Schema) -> None:
         """`schema` belongs to the input."""
@@ -97,11 +97,11 @@ class DelayOperator(Delaying[DelayState]):
         """Adds the items to the waiting ones. Gives the tuples for which there is no room as dead letters (DL5)."""
         count, is_tuple = len(items), items.kind == TUPLE
         full = state.waiting + int(np.count_nonzero(is_tuple)) > self.spec.buffer
-        known = state.tuple_times() if full else np.zeros(0, np.int64)
+        waiting_times = state.tuple_times() if full else np.zeros(0, np.int64)
         due, refused = np.zeros(count, np.int64), np.zeros(count, np.bool_)
-        waiting = np.concatenate([known, np.zeros(count, np.int64)])
+        waiting = np.concatenate([waiting_times, np.zeros(count, np.int64)])
         last = np.array([state.last_tuple, state.last_item])
-        delay_kernel.times(self._rule, items.at, is_tuple, waiting, len(known), last, due, refused)
+        delay_kernel.times(self._rule, items.at, is_tuple, waiting, len(waiting_times), last, due, refused)
         state.last_tuple, state.last_item = last.tolist()
         state.add(items.only(~refused), due[~refused])
         return self._refused(items, refused)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import reduce
 
@@ -11,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 
 from sluice.columns.interner import Interner
+from sluice.columns.saved_columns import Data, Format, Saved, SavedRecord, StateError
 from sluice.columns.state_tables import PartOfKey
-from sluice.columns.tables import Data, Format, Saved, SavedRecord, StateError
 from sluice.engine.stream.items import MAX_TIME, TUPLE, Items, concatenated
 from sluice.engine.stream.mark_alignment import items_of, record_of
 from sluice.time_units import UNSET
@@ -21,6 +22,27 @@ from sluice.time_units import UNSET
 FORMAT = Format("delay", 1)
 #: the column of a saved item with the time at which it leaves
 DUE = "@due"
+
+
+def read_table(data: Data, form: Format) -> tuple[dict[str, str], pa.Table]:
+    """The metadata and the rows of a saved state. Raises StateError if it has another format."""
+    with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
+        metadata = {key.decode(): text.decode() for key, text in (reader.schema.metadata or {}).items()}
+        rows = reader.read_all()
+    if metadata.get("format") != str(form):
+        msg = f"the saved state has format {metadata.get('format', 'none')}; this version reads format {form}"
+        raise StateError(msg)
+    return metadata, rows
+
+
+@contextmanager
+def of_this_operator() -> Iterator[None]:
+    """Raises StateError if what is read inside does not fit the state."""
+    try:
+        yield
+    except (pa.ArrowException, KeyError, ValueError) as error:
+        msg = "the saved state belongs to another operator, or is damaged"
+        raise StateError(msg) from error
 
 
 @dataclass(slots=True)
@@ -96,21 +118,12 @@ class DelayState:
 
     def read(self, data: Data) -> DelayState:
         """Replaces the content by what `save` returned. Raises StateError if `data` does not fit."""
-        try:
-            with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
-                metadata = {key.decode(): text.decode() for key, text in (reader.schema.metadata or {}).items()}
-                batches = [*reader]
-            if metadata.get("format") != str(FORMAT):
-                written = metadata.get("format", "none")
-                msg = f"the saved state has format {written}; this version reads format {FORMAT}"
-                raise StateError(msg)
+        with of_this_operator():
+            metadata, record = read_table(data, FORMAT)
             self.last_tuple, self.last_item = (int(metadata[name]) for name in ("last_tuple", "last_item"))
             self.finished = metadata["finished"] == "1"
-            for batch in batches:
+            for batch in record.to_batches():
                 self._restore(batch)
-        except (pa.ArrowException, KeyError, ValueError) as error:
-            msg = "the saved state belongs to another operator, or is damaged"
-            raise StateError(msg) from error
         return self
 
     def _restore(self, batch: pa.RecordBatch) -> None:

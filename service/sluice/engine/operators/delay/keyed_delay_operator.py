@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from sluice.columns.key_bytes import canonical, key_codes
-from sluice.columns.tables import Data
+from sluice.columns.saved_columns import Data
 from sluice.engine.contents import window_inspection
 from sluice.engine.contents.window_inspection import InspectedWindow
 from sluice.engine.operators.delay import delay_kernel
@@ -44,8 +44,8 @@ class KeyedDelayOperator(Delaying[KeyedDelayState]):
         """
         (items,) = inputs
         items, last, end = until_final(state, items, clock)
-        items, read, unread = readable(items, self.spec.partition_by, self.spec.name)
-        key = key_codes(read.columns, state.keys)
+        items, values, unread = readable(items, self.spec.partition_by, self.spec.name)
+        key = key_codes(values.columns, state.keys)
         state.make_room()
         due, refused = self._times(state, items.at[items.kind == TUPLE], key)
         full = self._refused(items, _of_tuples(items, refused), "of its key ")
@@ -77,11 +77,11 @@ class KeyedDelayOperator(Delaying[KeyedDelayState]):
     ) -> None:
         """Computes the times of the tuples `own` of a key once more, without the tuples that find no room."""
         at, due, refused = columns
-        known = state.times_of(number)
-        line, lasts = np.concatenate([known, np.zeros(len(own), np.int64)]), np.array([last, last])
+        waiting_times = state.times_of(number)
+        line, lasts = np.concatenate([waiting_times, np.zeros(len(own), np.int64)]), np.array([last, last])
         times, without = np.zeros(len(own), np.int64), np.zeros(len(own), np.bool_)
         are_tuples = np.ones(len(own), np.bool_)
-        delay_kernel.times(self._rule, at[own], are_tuples, line, len(known), lasts, times, without)
+        delay_kernel.times(self._rule, at[own], are_tuples, line, len(waiting_times), lasts, times, without)
         due[own], refused[own] = times, without
         state.last[number] = lasts[delay_kernel.LAST_TUPLE]
 
@@ -111,7 +111,7 @@ class KeyedDelayOperator(Delaying[KeyedDelayState]):
 
 
 def _of_tuples(items: Items, chosen: np.ndarray) -> np.ndarray:
-    """Which of the items are these tuples."""
+    """A mask of the items, from the mask `chosen` of their tuples."""
     mask: np.ndarray = items.kind == TUPLE
     mask[mask] = chosen
     return mask
@@ -119,5 +119,5 @@ def _of_tuples(items: Items, chosen: np.ndarray) -> np.ndarray:
 
 def _in_order(timed: Items, passing: Items) -> Items:
     """Both in the order of their times: what the clock causes is before an item that comes at the same time."""
-    whole = concatenated(timed, passing)
-    return whole.take(np.lexsort((np.arange(len(whole)) >= len(timed), whole.at)))
+    all_items = concatenated(timed, passing)
+    return all_items.take(np.lexsort((np.arange(len(all_items)) >= len(timed), all_items.at)))

@@ -10,9 +10,10 @@ import numpy as np
 import pyarrow as pa
 
 from sluice.columns.interner import Interner
-from sluice.columns.state_tables import PartOfKey, parts_of
-from sluice.columns.tables import Data, Format, Saved, SavedRecord, StateError, grown
+from sluice.columns.saved_columns import Data, Format, Saved, SavedRecord, grown
+from sluice.columns.state_tables import PartOfKey, added_keys, parts_of
 from sluice.engine.operators.compaction import should_compact
+from sluice.engine.operators.delay.delay_state import of_this_operator, read_table
 from sluice.engine.stream.items import MAX_TIME
 from sluice.model.engine_limits import LIMITS
 from sluice.time_units import UNSET
@@ -92,10 +93,10 @@ class KeyedDelayState:
 
     def make_room(self) -> None:
         """Makes room for all keys."""
-        known = len(self.last)
-        if known < self.keys.count:
+        rows_before = len(self.last)
+        if rows_before < self.keys.count:
             self.last, self.counts = grown(self.last, self.keys.count), grown(self.counts, self.keys.count)
-            self.last[known:], self.counts[known:] = UNSET, 0
+            self.last[rows_before:], self.counts[rows_before:] = UNSET, 0
 
     def add(self, more: Waiting) -> None:
         if not len(more.due):
@@ -154,18 +155,10 @@ class KeyedDelayState:
 
     def read(self, data: Data) -> KeyedDelayState:
         """Replaces the content by what `save` returned. Raises StateError if `data` does not fit."""
-        try:
-            with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
-                metadata = {key.decode(): text.decode() for key, text in (reader.schema.metadata or {}).items()}
-                record = reader.read_all().combine_chunks()
-            if metadata.get("format") != str(FORMAT):
-                msg = f"the saved state has format {metadata.get('format', 'none')}; this version reads format {FORMAT}"
-                raise StateError(msg)
+        with of_this_operator():
+            metadata, record = read_table(data, FORMAT)
             self.finished = metadata["finished"] == "1"
-            self._restore(record)
-        except (pa.ArrowException, KeyError, ValueError) as error:
-            msg = "the saved state belongs to another operator, or is damaged"
-            raise StateError(msg) from error
+            self._restore(record.combine_chunks())
         return self
 
     def _restore(self, record: pa.Table) -> None:
@@ -193,12 +186,8 @@ class KeyedDelayState:
         """A new state with these keys of other states."""
         target = KeyedDelayState(self.schema, finished=self.finished)
         for state, moves in chosen:
-            known, numbers = target.keys.count, np.flatnonzero(moves)
-            codes = np.zeros(state.keys.count, np.int64)
-            codes[numbers] = target.keys.intern_arrow(state.keys.take(numbers)) if len(numbers) else numbers
-            if target.keys.count != known + len(numbers):
-                msg = "a key is in two states"
-                raise StateError(msg)
+            codes, numbers = np.zeros(state.keys.count, np.int64), np.flatnonzero(moves)
+            codes[numbers] = added_keys(target.keys, state.keys, numbers) if len(numbers) else numbers
             target.make_room()
             target.last[codes[numbers]] = state.last[numbers]
             waiting = joined(state.pieces, self.schema)

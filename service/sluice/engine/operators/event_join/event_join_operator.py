@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 
 from sluice.columns.intrusive_list import NIL
+from sluice.columns.saved_columns import Data
 from sluice.columns.scratch_buffers import grown
-from sluice.columns.tables import Data
 from sluice.engine.contents import window_inspection
 from sluice.engine.contents.window_inspection import InspectedWindow
 from sluice.engine.operators.event_join import as_of_kernel, event_join_outputs, interval_kernel
@@ -165,17 +165,17 @@ class EventJoinOperator(Stateful[EventJoinState]):
         """
         port, name = self._ports[number], self.spec.name
         items = items.first(0) if state.scalars[LEFT_FINAL + number] else until_final(items)
-        items, read, unread = readable(items, port.reads, name)
-        items, read, times, untimed = with_times(self._times[number], "join", items, read, name)
+        items, values, unread = readable(items, port.reads, name)
+        items, values, times, untimed = with_times(self._times[number], "join", items, values, name)
         is_tuple = items.kind == TUPLE
         arrivals = np.zeros(len(items), ARRIVAL)
         slots = state.slots(number, len(times))
-        port.store(state.words[number], slots, read, state.strings)
+        port.store(state.words[number], slots, values, state.strings)
         for field in ("at", "event", "kind", "watermark"):
             arrivals[field] = getattr(items, field)
         arrivals["port"], arrivals["place"], arrivals["item"] = number, place(items), np.arange(len(items))
         arrivals["slot"][is_tuple], arrivals["time"][is_tuple] = slots, times
-        key, bucket = port.keys(read, state.keys)
+        key, bucket = port.keys(values, state.keys)
         arrivals["key"][is_tuple] = key
         arrivals["lone"][is_tuple] = np.asarray(bucket) < 0
         return arrivals, items, [unread, untimed]

@@ -10,8 +10,8 @@ import numpy as np
 from sluice.columns.encoding import WordColumns
 from sluice.columns.interner import Interner
 from sluice.columns.intrusive_list import NIL
-from sluice.columns.state_tables import FreeSlots, Maps, Table, distinct, moved_to, words_of
-from sluice.columns.tables import Format
+from sluice.columns.saved_columns import Format
+from sluice.columns.state_tables import FreeSlots, Maps, Table, added_keys, moved_to, words_of
 from sluice.engine.operators.event_join import event_join_records
 from sluice.engine.operators.event_join.event_join_records import (
     CLOCK,
@@ -72,8 +72,7 @@ class EventJoinState(KeyedState):
 
     def __init__(self, layouts: Layouts, limits: EngineLimits) -> None:
         self._layouts, self._limits = layouts, limits
-        known = tables(layouts)
-        self.declare(known, known)
+        self.declare(tables(layouts))
         self.scalars = np.zeros(event_join_records.SCALARS, np.int64)
         self.scalars[[CLOCK, LEFT_REACHED, RIGHT_REACHED]] = NEVER
         self.tops = np.full(2, NOTHING + 1)
@@ -145,9 +144,8 @@ class EventJoinState(KeyedState):
         return new_state
 
     def numbered(self, state: EventJoinState, chosen: np.ndarray) -> Maps:
-        numbers, known, rows = chosen, self.keys.count, state.rows
-        if state.keys.count:
-            numbers = distinct(self.keys.intern_arrow(state.keys.take(chosen)), known)
+        numbers = added_keys(self.keys, state.keys, chosen) if state.keys.count else chosen
+        rows = state.rows
         maps = {"key": moved_to(chosen, numbers, rows["key"])}
         for port, name in enumerate(SIDES):
             owners = getattr(state, f"{name}_nodes")["owner"][: rows[name]]

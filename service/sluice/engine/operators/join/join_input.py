@@ -87,11 +87,11 @@ class JoinInput:
         """Writes the default tuple to its slot, NOTHING, of the stored words."""
         self.columns.write(words, np.array([NOTHING]), self.default, strings)
 
-    def store(self, words: np.ndarray, slots: np.ndarray, read: pa.RecordBatch, strings: Interner) -> None:
-        """Writes the words of tuples to these slots. `read` has the values of `reads`."""
-        self.columns.write(words, slots, read.columns[: len(self.names)], strings)
+    def store(self, words: np.ndarray, slots: np.ndarray, values: pa.RecordBatch, strings: Interner) -> None:
+        """Writes the words of tuples to these slots. `values` has the values of `reads`."""
+        self.columns.write(words, slots, values.columns[: len(self.names)], strings)
 
-    def keys(self, read: pa.RecordBatch, known: Interner) -> tuple[np.ndarray | int, np.ndarray | int]:
+    def keys(self, values: pa.RecordBatch, interner: Interner) -> tuple[np.ndarray | int, np.ndarray | int]:
         """The codes of the tuples' keys, and the lists of equal keys in which they are stored.
 
         Without equalities there is no key, and one list. A key with NaN equals no other key, so it has no list (J16);
@@ -99,8 +99,8 @@ class JoinInput:
         """
         if not self.equality:
             return NIL, 0
-        columns = [read.column(i) for i in self.equality]
-        key = key_codes(columns, known)
+        columns = [values.column(i) for i in self.equality]
+        key = key_codes(columns, interner)
         bucket = key
         for column in columns:
             if pa.types.is_floating(column.type):

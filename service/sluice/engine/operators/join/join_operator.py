@@ -11,8 +11,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from sluice.columns.key_bytes import key_codes
+from sluice.columns.saved_columns import Data
 from sluice.columns.scratch_buffers import grown
-from sluice.columns.tables import Data
 from sluice.engine.contents import window_inspection
 from sluice.engine.contents.window_inspection import InspectedWindow
 from sluice.engine.operators.join import join_kernel
@@ -129,19 +129,19 @@ class JoinOperator(Stateful[JoinState]):
         items = items.first(0) if side.state[FROZEN] else until_final(items)
         if number not in self._ending:  # a final mark of a table has no effect (M6)
             items = items.only((items.kind == TUPLE) | (items.kind == CLEAR))
-        items, read, unread = readable(items, port.reads, self.spec.name)
+        items, values, unread = readable(items, port.reads, self.spec.name)
         is_tuple = items.kind == TUPLE
         arrivals = np.zeros(len(items), MATCH_STATE)
         if port.partition_by:
-            arrivals["partition"][is_tuple] = key_codes([read.column(i) for i in port.partition_by], side.keys)
-        slots = side.slots(read.num_rows)
-        port.store(side.words, slots, read, state.strings)
+            arrivals["partition"][is_tuple] = key_codes([values.column(i) for i in port.partition_by], side.keys)
+        slots = side.slots(values.num_rows)
+        port.store(side.words, slots, values, state.strings)
         arrivals["at"], arrivals["event"], arrivals["kind"] = items.at, items.event, items.kind
         arrivals["port"], arrivals["place"], arrivals["watermark"] = number, place(items), items.watermark
         arrivals["slot"][is_tuple] = slots
-        arrivals["key"][is_tuple], arrivals["bucket"][is_tuple] = port.keys(read, state.keys)
+        arrivals["key"][is_tuple], arrivals["bucket"][is_tuple] = port.keys(values, state.keys)
         if port.deletes is not None:
-            arrivals["deletes"][is_tuple] = read.column(port.deletes).to_numpy(zero_copy_only=False)
+            arrivals["deletes"][is_tuple] = values.column(port.deletes).to_numpy(zero_copy_only=False)
         return arrivals, unread
 
     def _with_watermarks(self, state: JoinState, arrivals: np.ndarray) -> np.ndarray:

@@ -74,12 +74,12 @@ class PairExpressions:
         written = [(output, joint) for output in self._spec.matched]
         written += [(port.spec.unmatched, m) for port, m in zip(self._ports, alone, strict=True) if port.spec.unmatched]
         outputs, rejected = {}, []
-        for output, whole in written:
+        for output, slot_pairs in written:
             expressions = [e for _, e in output.attributes]
-            columns = self._columns(stored, expressions, whole.left, whole.right)
+            columns = self._columns(stored, expressions, slot_pairs.left, slot_pairs.right)
             schema = arrow_schema(tuple((name, e.type) for name, e in output.attributes))
             values = computed(expressions, columns, schema)
-            items = whole.items(values.columns)
+            items = slot_pairs.items(values.columns)
             outputs[output.stream], _, bad = complete(items, values, self._spec.name, output.stream, expressions)
             rejected.append(bad)
         return outputs, rejected

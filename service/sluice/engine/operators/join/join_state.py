@@ -10,8 +10,8 @@ import numpy as np
 from sluice.columns.encoding import WordColumns
 from sluice.columns.interner import Interner
 from sluice.columns.intrusive_list import NIL
-from sluice.columns.state_tables import Maps, PartOfKey, Table, distinct, keep_texts, moved_to, parts_of, walked
-from sluice.columns.tables import Data, Format, Saved, SavedColumns, column, grown, load
+from sluice.columns.saved_columns import Data, Format, Saved, SavedColumns, column, grown, load
+from sluice.columns.state_tables import Maps, PartOfKey, Table, added_keys, keep_texts, moved_to, parts_of, walked
 from sluice.engine.operators import compaction
 from sluice.engine.operators.join.join_kernel import BUCKET, FREED, NAME, NOTHING, REACHED, STORED_TUPLE
 from sluice.engine.operators.stored_tuples import StoredTuples
@@ -89,9 +89,9 @@ class SideState(StoredTuples):
             return np.zeros(1, np.int64) if len(slots) else np.full(1, NIL, np.int64)
         heads = np.where(state.partitions["size"] > 0, state.partitions["oldest"], NIL)[: state.keys.count]
         members, partition = walked(heads, state.chain["younger"])
-        wanted = np.zeros(state.top, np.bool_)
-        wanted[slots] = True
-        partitions = np.unique(partition[wanted[members]])
+        is_moved = np.zeros(state.top, np.bool_)
+        is_moved[slots] = True
+        partitions = np.unique(partition[is_moved[members]])
         return moved_to(partitions, self.keys.intern_arrow(state.keys.take(partitions)), state.keys.count)
 
     def entries(self, source: SideState, maps: Maps) -> np.ndarray:
@@ -198,9 +198,9 @@ class JoinState:
         """
         layouts, clauses = tuple(side.layout for side in self.sides), tuple(side.clause for side in self.sides)
         target = JoinState((layouts[0], layouts[1]), (clauses[0], clauses[1]), self.limits)
-        slots = [[stored[wanted[side.stored_tuples["key"][stored]]] for side in state.sides
+        slots = [[stored[is_moved_key[side.stored_tuples["key"][stored]]] for side in state.sides
                   for stored in (side.stored(),)]
-                 for state, wanted in chosen]  # fmt: skip
+                 for state, is_moved_key in chosen]  # fmt: skip
         keys = [target._keys_of(state, stored) for (state, _), stored in zip(chosen, slots, strict=True)]
         target.reserve_keys()
         for number, side in enumerate(target.sides):
@@ -224,6 +224,5 @@ class JoinState:
             return moved_to(np.zeros(int(any(map(len, slots))), np.int64), 0, count)
         sides = zip(state.sides, slots, strict=True)
         codes = np.unique(np.concatenate([side.stored_tuples["key"][stored] for side, stored in sides]))
-        codes, known = codes[codes != NIL], self.keys.count
-        numbers = distinct(self.keys.intern_arrow(state.keys.take(codes)), known)
-        return moved_to(codes, numbers, count)
+        codes = codes[codes != NIL]
+        return moved_to(codes, added_keys(self.keys, state.keys, codes), count)

@@ -15,7 +15,7 @@ import pyarrow as pa
 from sluice.columns.encoding import WordColumns, or_null
 from sluice.columns.interner import Interner
 from sluice.columns.key_bytes import key_codes, one_key
-from sluice.columns.tables import Data
+from sluice.columns.saved_columns import Data
 from sluice.engine.aggregates.class_calls import load_classes
 from sluice.engine.contents import window_inspection
 from sluice.engine.contents.window_inspection import InspectedWindow
@@ -88,19 +88,19 @@ class KeyedMapOperator(Stateful[PreviousState]):
         """The output items by stream, and the rejected tuples under REJECTS (PV8)."""
         (items,) = inputs
         items, failed = let_through(self.spec, items)
-        items, read, unread = readable(items, (*self.spec.partition_by, *self.spec.values), self.spec.name)
-        tuples = self._with_earlier(state, items, read) if items.tuples.num_rows else self._without_rows(items)
+        items, values, unread = readable(items, (*self.spec.partition_by, *self.spec.values), self.spec.name)
+        tuples = self._with_earlier(state, items, values) if items.tuples.num_rows else self._without_rows(items)
         self._forget_keys(state, clock.end)
         outputs, rejected = written(self.spec, items, tuples, self._lowered)
         return outputs | joined([failed, unread, *rejected])
 
-    def _lowered(self, whole: Expression) -> Expression:
+    def _lowered(self, expression: Expression) -> Expression:
         """The expression with the columns of earlier values in place of the calls of `previous`."""
-        if not isinstance(whole, Call):
-            return whole
-        if whole in self._names:
-            return Attribute(self._names[whole], whole.type)
-        return Call(whole.function, tuple(map(self._lowered, whole.arguments)), whole.type)
+        if not isinstance(expression, Call):
+            return expression
+        if expression in self._names:
+            return Attribute(self._names[expression], expression.type)
+        return Call(expression.function, tuple(map(self._lowered, expression.arguments)), expression.type)
 
     # ---- earlier values ---------------------------------------------------------------------------------------------
 
@@ -114,13 +114,13 @@ class KeyedMapOperator(Stateful[PreviousState]):
         names = [*items.tuples.schema.names, *self._names.values()]
         return pa.RecordBatch.from_arrays([*items.tuples.columns, *earlier], names=names)
 
-    def _with_earlier(self, state: PreviousState, items: Items, read: pa.RecordBatch) -> pa.RecordBatch:
+    def _with_earlier(self, state: PreviousState, items: Items, values: pa.RecordBatch) -> pa.RecordBatch:
         """The tuples with a column for each call of `previous`. Stores the tuples."""
-        keys = [read.column(place) for place in range(len(self.spec.partition_by))]
-        key = key_codes(keys, state.keys) if keys else np.repeat(one_key(state.keys), read.num_rows)
+        keys = [values.column(place) for place in range(len(self.spec.partition_by))]
+        key = key_codes(keys, state.keys) if keys else np.repeat(one_key(state.keys), values.num_rows)
         state.make_room()
-        words = np.empty((read.num_rows, self._columns.width), np.int64)
-        self._columns.write(words, slice(None), read.columns[len(keys) :], state.strings)
+        words = np.empty((values.num_rows, self._columns.width), np.int64)
+        self._columns.write(words, slice(None), values.columns[len(keys) :], state.strings)
         at = items.at[items.kind == TUPLE]
         runs = self._runs(state, key, at)
         earlier = [self._earlier(state, runs, words, call) for call in self._names]
@@ -131,13 +131,13 @@ class KeyedMapOperator(Stateful[PreviousState]):
         order = np.argsort(key, kind="stable")
         keys, came, numbers = key[order], at[order], np.arange(len(key))
         first = np.append(True, keys[1:] != keys[:-1])
-        known = state.partitions[keys]
+        partitions = state.partitions[keys]
         place = numbers - np.maximum.accumulate(np.where(first, numbers, 0))
-        last = np.where(first, known["last"], np.append(0, came[:-1]))
-        anew = (came - last >= self._forget) & ~(first & (known["size"] == 0))
+        last = np.where(first, partitions["last"], np.append(0, came[:-1]))
+        anew = (came - last >= self._forget) & ~(first & (partitions["size"] == 0))
         begun = np.maximum.accumulate(np.where(first | anew, numbers, 0))  # the last beginning of a history before
-        whole = place == numbers - begun  # it is that of the key in this batch: then the state may have more
-        before = numbers - begun + np.where(whole & ~anew[begun], known["size"], 0)
+        at_start = place == numbers - begun  # it is that of the key in this batch: then the state may have more
+        before = numbers - begun + np.where(at_start & ~anew[begun], partitions["size"], 0)
         return Runs(order, keys, place, np.minimum(before, state.longest))
 
     def _earlier(self, state: PreviousState, runs: Runs, words: np.ndarray, call: Call) -> pa.Array:
@@ -145,15 +145,15 @@ class KeyedMapOperator(Stateful[PreviousState]):
         there is none (PV2), or if the earlier value is null (PV7).
         """
         steps, numbers = steps_back(call), np.arange(len(runs.order))
-        there, inside = runs.before >= steps, runs.place >= steps
-        rows = words[runs.order[np.where(there & inside, numbers - steps, numbers)]]
-        stored = np.flatnonzero(there & ~inside)
+        has_earlier, inside = runs.before >= steps, runs.place >= steps
+        rows = words[runs.order[np.where(has_earlier & inside, numbers - steps, numbers)]]
+        stored = np.flatnonzero(has_earlier & ~inside)
         keys = runs.key[stored]
         turn = (state.partitions["next"][keys] + runs.place[stored] - steps) % state.longest
         rows[stored] = state.words[keys * state.longest + turn]
         back = np.empty(len(numbers), np.int64)
         back[runs.order] = numbers
-        return or_null(self._columns.column(self._places[call], rows[back], state.strings), there[back])
+        return or_null(self._columns.column(self._places[call], rows[back], state.strings), has_earlier[back])
 
     def _store(self, state: PreviousState, runs: Runs, words: np.ndarray, at: np.ndarray) -> None:
         """Stores the last tuples of each key."""

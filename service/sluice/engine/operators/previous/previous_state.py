@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from sluice.columns.encoding import WordColumns
 from sluice.columns.interner import Interner
-from sluice.columns.state_tables import PartOfKey, Table, Tables, distinct, keep_texts, moved_to, parts_of, words_of
-from sluice.columns.tables import Format
+from sluice.columns.saved_columns import Format
+from sluice.columns.state_tables import PartOfKey, Table, Tables, added_keys, keep_texts, moved_to, parts_of, words_of
 from sluice.engine.operators.compaction import should_compact
 from sluice.model.engine_limits import EngineLimits
 
@@ -38,8 +38,7 @@ class PreviousState(Tables):
     def __init__(self, columns: WordColumns, longest: int, limits: EngineLimits) -> None:
         """`columns` has the values of a tuple that are stored."""
         self.layout, self.longest, self.limits = columns, longest, limits
-        known = {"partitions": Table("partition", PARTITION), "words": words_of("slot", columns)}
-        self.declare(known, known)
+        self.declare({"partitions": Table("partition", PARTITION), "words": words_of("slot", columns)})
         self.keys, self.strings = Interner(), Interner()
         #: the numbers of keys and of texts that the last compaction left
         self.kept = self.kept_strings = 0
@@ -101,8 +100,7 @@ class PreviousState(Tables):
         """A new state with these keys of other states."""
         target = type(self)(self.layout, self.longest, self.limits)
         for state, keys in chosen:
-            known = target.keys.count
-            numbers = distinct(target.keys.intern_arrow(state.keys.take(keys)), known)
+            numbers = added_keys(target.keys, state.keys, keys)
             target.make_room()
             target.take(state, {
                 "partition": moved_to(keys, numbers, state.keys.count),

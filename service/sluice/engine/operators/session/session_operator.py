@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sluice.columns.tables import Data
+from sluice.columns.saved_columns import Data
 from sluice.engine.contents import window_inspection
 from sluice.engine.contents.firing_results import Run
 from sluice.engine.contents.window_inspection import InspectedWindow
@@ -106,17 +106,17 @@ class SessionOperator(TimedAggregate[SessionState]):
 
     # ---- a batch ----------------------------------------------------------------------------------------------------
 
-    def _usable(self, items: Items, read: pa.RecordBatch) -> Usable:
+    def _usable(self, items: Items, values: pa.RecordBatch) -> Usable:
         """Rejects the tuples without a usable time or gap."""
-        items, read, times, _, rejects = super()._usable(items, read)
+        items, values, times, _, rejects = super()._usable(items, values)
         if self._sized is None:
-            return items, read, times, {"gap": np.full(len(times), self._gap)}, rejects
-        gap, wrong = gaps(read.column(self._sized), self._tick)
+            return items, values, times, {"gap": np.full(len(times), self._gap)}, rejects
+        gap, wrong = gaps(values.column(self._sized), self._tick)
         if wrong is None:
-            return items, read, times, {"gap": gap}, rejects
+            return items, values, times, {"gap": gap}, rejects
         reason = "its inactivityGap is no number of seconds above 0, of at most 3,650 days (G4)"
-        items, read, ungapped = without(wrong, items, read, self.spec.name, [reason] * int(wrong.sum()))
-        return items, read, times[~wrong], {"gap": gap[~wrong]}, [*rejects, ungapped]
+        items, values, ungapped = without(wrong, items, values, self.spec.name, [reason] * int(wrong.sum()))
+        return items, values, times[~wrong], {"gap": gap[~wrong]}, [*rejects, ungapped]
 
     def _run(self, state: SessionState, written: Written, arrivals: np.ndarray, first: int, end: int) -> int:
         sessions = Sessions(

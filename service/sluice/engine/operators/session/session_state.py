@@ -9,16 +9,16 @@ import numpy as np
 
 from sluice.columns.interner import Interner
 from sluice.columns.intrusive_list import NIL
-from sluice.columns.state_tables import FreeSlots, Maps, Table, distinct, intern_pairs, moved_to, pairs_of, words
-from sluice.columns.tables import Format
+from sluice.columns.saved_columns import Format
+from sluice.columns.state_tables import Maps, Table, added_keys, moved_to, words
 from sluice.engine.operators.aggregate.aggregate_program import Program
+from sluice.engine.operators.aggregate.group_pairs import take_groups
 from sluice.engine.operators.keyed_state import PartitionedState
 from sluice.engine.operators.session import session_records
 from sluice.engine.operators.session.session_records import CONTENTS, FREE_CONTENT, FREE_SESSION, GROUP, LAST, SESSIONS
 from sluice.engine.windows import early_results
 from sluice.engine.windows.event_time import key_times
 from sluice.engine.windows.event_time.event_records import ENDLESS, NEVER
-from sluice.engine.windows.event_time.timer_queue import TournamentTree
 from sluice.model.engine_limits import EngineLimits
 from sluice.model.spec import KeyTime
 
@@ -79,24 +79,18 @@ class SessionState(PartitionedState, key_times.KeyTimesState):
     def __init__(self, program: Program, of_keys: KeyTime | None = None) -> None:
         """`of_keys`: how the time of each key is computed; None: the stream has one (KT1)."""
         self._program, self._of_keys = program, of_keys
-        known = tables(program)
+        declarations = tables(program)
         optional = {"earlies": program.clause.early.wanted, **key_times.needed(of_keys)}
-        self.declare(known, [name for name in known if optional.get(name, True)])
+        self.declare(declarations, [name for name in declarations if optional.get(name, True)])
         self._queue()
         self.scalars = np.zeros(session_records.SCALARS, np.int64)
         self.scalars[[FREE_SESSION, FREE_CONTENT]] = NIL
         self.scalars[LAST] = NEVER
         self.clocks = np.full(1, NEVER, np.int64)
-        self.agenda = TournamentTree(1)
-        self.free = FreeSlots(np.int64)
-        self.top = 0
-        #: the number of tuples in open sessions (one element); not saved, because the contents have it
-        self.held = np.zeros(1, np.int64)
+        self.begin()
         #: the number of tuples received, which is the number of the next tuple
         self.arrived = 0
-        self.finished = False
-        self.keys, self.groups, self.pairs, self.strings = Interner(), Interner(), Interner(), Interner()
-        self.kept = 0
+        self.groups, self.pairs = Interner(), Interner()
 
     @property
     def rows(self) -> Mapping[str, int]:
@@ -164,11 +158,10 @@ class SessionState(PartitionedState, key_times.KeyTimesState):
         return new_state
 
     def numbered(self, state: SessionState, partitions: np.ndarray) -> Maps:
-        numbers, known, rows = partitions, self.keys.count, state.rows
-        if self._program.partition_by:
-            numbers = distinct(self.keys.intern_arrow(state.keys.take(partitions)), known)
+        keyed, rows = self._program.partition_by, state.rows
+        numbers = added_keys(self.keys, state.keys, partitions) if keyed else partitions
         partition = moved_to(partitions, numbers, rows["partition"])
-        group = self._groups_of(state, partition)
+        group = take_groups(self, state, partition) if self._program.group_by else partition
         owners = state.sessions["owner"][: rows["session"]]
         sessions = np.flatnonzero((owners != NIL) & (partition[owners] != NIL))
         session = moved_to(sessions, self.scalars[SESSIONS] + np.arange(len(sessions)), rows["session"])
@@ -185,13 +178,3 @@ class SessionState(PartitionedState, key_times.KeyTimesState):
         self.scalars[CONTENTS] += len(contents)
         self.top += len(slots)
         return {"partition": partition, "group": group, "session": session, "content": content, "slot": slot}
-
-    def _groups_of(self, state: SessionState, partition: np.ndarray) -> np.ndarray:
-        """The new numbers of the groups that hold tuples. Without `group_by` a group is a partition."""
-        if not self._program.group_by:
-            return partition
-        pairs, count = pairs_of(state.pairs), state.rows["group"]
-        holding = np.flatnonzero((partition[pairs[:, 0]] != NIL) & (state.group_records["size"][: len(pairs)] > 0))
-        codes, place = np.unique(pairs[holding, 1], return_inverse=True)
-        groups = self.groups.intern_arrow(state.groups.take(codes))[place]
-        return moved_to(holding, intern_pairs(self.pairs, partition[pairs[holding, 0]], groups), count)

@@ -18,10 +18,10 @@ from sluice.columns.encoding import WordColumns
 from sluice.columns.forms.form_contract import Order
 from sluice.columns.interner import Interner
 from sluice.columns.intrusive_list import NIL
-from sluice.columns.key_bytes import canonical, key_codes
+from sluice.columns.key_bytes import canonical, partition_codes
+from sluice.columns.saved_columns import Data, Format
 from sluice.columns.scratch_buffers import Scratch
-from sluice.columns.state_tables import PartOfKey, Table, distinct, keep_texts, moved_to, parts_of
-from sluice.columns.tables import Data, Format
+from sluice.columns.state_tables import PartOfKey, Table, added_keys, keep_texts, moved_to, parts_of
 from sluice.engine.contents import window_inspection
 from sluice.engine.contents.window_inspection import InspectedWindow
 from sluice.engine.operators import compaction
@@ -88,9 +88,7 @@ class SortState(StoredTuples):
         target.finished = chosen[0][0].finished
         target.arrived[:] = max(int(state.arrived[0]) for state, _ in chosen)
         for state, partitions in chosen:
-            numbers, known = partitions, target.keys.count
-            if self.keyed:
-                numbers = distinct(target.keys.intern_arrow(state.keys.take(partitions)), known)
+            numbers = added_keys(target.keys, state.keys, partitions) if self.keyed else partitions
             partition = moved_to(partitions, numbers, state.rows["partition"])
             slots = stored_in(state, partition != NIL)
             slot = moved_to(slots, target.top + np.arange(len(slots)), state.top)
@@ -137,8 +135,8 @@ class ProgressiveOperator(Stateful[SortState]):
         (items,) = inputs
         ends = np.flatnonzero(items.kind == FINAL)
         items = items.first(int(ends[0]) + 1) if len(ends) else items
-        items, read, unread = readable(items, self._reads, self.spec.name)
-        sorted_items = self._run(state, items, self._arrive(state, items, read))
+        items, values, unread = readable(items, self._reads, self.spec.name)
+        sorted_items = self._run(state, items, self._arrive(state, items, values))
         state.clean()
         if len(ends):
             state.finished = True
@@ -158,13 +156,11 @@ class ProgressiveOperator(Stateful[SortState]):
         held = window_inspection.tuples(self._schema.names, self._layout, state.words[slots], state.strings)
         return [InspectedWindow(self.spec.name, len(slots), held)]
 
-    def _arrive(self, state: SortState, items: Items, read: pa.RecordBatch) -> np.ndarray:
-        partition = np.zeros(read.num_rows, np.int64)
-        if self._partition_by:
-            partition = key_codes([read.column(i) for i in self._partition_by], state.keys)
-        slots = state.slots(read.num_rows)
-        keys = [_as_stored(read.column(column), kind) for column, kind in self._keys]
-        self._layout.write(state.words, slots, [*read.columns[: len(self._schema)], *keys], state.strings)
+    def _arrive(self, state: SortState, items: Items, values: pa.RecordBatch) -> np.ndarray:
+        partition = partition_codes(values, self._partition_by, state.keys)
+        slots = state.slots(values.num_rows)
+        keys = [_as_stored(values.column(column), kind) for column, kind in self._keys]
+        self._layout.write(state.words, slots, [*values.columns[: len(self._schema)], *keys], state.strings)
         return processing_time.arrivals(items, partition, slots, self._scratch)
 
     def _run(self, state: SortState, items: Items, arrivals: np.ndarray) -> Items:

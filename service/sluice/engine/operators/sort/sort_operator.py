@@ -15,7 +15,7 @@ import pyarrow as pa
 from sluice.columns.arrow_types import arrow_schema
 from sluice.columns.column_forms import form
 from sluice.columns.interner import Interner
-from sluice.columns.tables import Data
+from sluice.columns.saved_columns import Data
 from sluice.engine.contents.fired_contents import FiredContents
 from sluice.engine.contents.firing_results import Rows
 from sluice.engine.contents.window_inspection import InspectedWindow
@@ -140,8 +140,8 @@ class SortOutputs:
         expressions = [e for _, e in output.attributes]
         schema = arrow_schema(tuple((name, e.type) for name, e in output.attributes))
         values = computed([_lowered(e) for e in expressions], ranked, schema)
-        whole, columns, bad = complete(items, values, self._spec.name, output.stream, expressions)
-        return whole.with_tuples(columns), bad
+        complete_items, columns, bad = complete(items, values, self._spec.name, output.stream, expressions)
+        return complete_items.with_tuples(columns), bad
 
 
 #: function of the place of a tuple -> the column with its values
@@ -163,13 +163,13 @@ def _ranks(each: np.ndarray, keys: Sequence[np.ndarray]) -> dict[str, np.ndarray
     return {"rank": rank, "denseRank": distinct - distinct[start] + 1, "rowNumber": numbers - start + 1}
 
 
-def _lowered(whole: Expression) -> Expression:
+def _lowered(expression: Expression) -> Expression:
     """The expression with columns in place of the functions of the place of a tuple."""
-    if not isinstance(whole, Call):
-        return whole
-    if whole.function in RANKED:
-        return Attribute(RANKED[whole.function], whole.type)
-    return Call(whole.function, tuple(map(_lowered, whole.arguments)), whole.type)
+    if not isinstance(expression, Call):
+        return expression
+    if expression.function in RANKED:
+        return Attribute(RANKED[expression.function], expression.type)
+    return Call(expression.function, tuple(map(_lowered, expression.arguments)), expression.type)
 
 
 def _attributes(schema: Schema) -> list[Expression]:

@@ -7,15 +7,15 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from sluice.columns.key_bytes import key_codes
-from sluice.columns.state_tables import intern_pairs
-from sluice.columns.tables import Data, grown
+from sluice.columns.key_bytes import key_codes, partition_codes
+from sluice.columns.saved_columns import Data, grown
 from sluice.engine.contents import window_inspection
 from sluice.engine.contents.fired_contents import FiredContents, FiringDetails
 from sluice.engine.contents.firing_results import KINDS, ROWS, TUPLES, Results, Rows, cleared, enlarged
 from sluice.engine.contents.multisets import PAIR
 from sluice.engine.contents.window_inspection import InspectedWindow
 from sluice.engine.operators.aggregate.aggregate_program import Program
+from sluice.engine.operators.aggregate.group_pairs import groups_of
 from sluice.engine.operators.aggregate.window_outputs import AggregateOutputs
 from sluice.engine.operators.one_input import until_final
 from sluice.engine.operators.operator import Stateful
@@ -88,7 +88,7 @@ class RowWindowsOperator(Stateful[RowWindowsState]):
         is_tuple = items.kind == TUPLE
         deletes = np.zeros(len(items), np.bool_)
         deletes[is_tuple] = items.tuples.column(DELETES).to_numpy(zero_copy_only=False)
-        kept, read, unread = readable(items.only(is_tuple & ~deletes), self._reads, self.spec.name)
+        kept, values, unread = readable(items.only(is_tuple & ~deletes), self._reads, self.spec.name)
         deleted, clears = items.only(deletes), items.only(items.kind == CLEAR)
         parts = [self._of(some) for some in (kept, deleted, clears)]
         of_kept, of_deleted, _ = parts
@@ -96,11 +96,11 @@ class RowWindowsOperator(Stateful[RowWindowsState]):
         of_kept["row"], of_deleted["row"] = codes[: len(kept)], codes[len(kept) :]
         of_deleted["deletes"] = True
         of_kept["words"] = np.arange(len(kept))
-        of_kept["partition"] = partition = self._partitions(state, read)
-        of_kept["group"] = self._groups(state, read, partition)
+        of_kept["partition"] = partition = partition_codes(values, self.program.partition_by, state.keys)
+        of_kept["group"] = groups_of(state, self.program.group_by, values, partition)
         state.reserve_batch()
         changes = np.concatenate(parts)
-        return changes[np.argsort(changes["event"], kind="stable")], self._fresh(state, read), unread
+        return changes[np.argsort(changes["event"], kind="stable")], self._fresh(state, values), unread
 
     def _of(self, items: Items) -> np.ndarray:
         changes = np.zeros(len(items), CHANGE)
@@ -112,21 +112,11 @@ class RowWindowsOperator(Stateful[RowWindowsState]):
         columns = [pa.concat_arrays([some.column(name) for some in tuples]) for name in self._window.key]
         return key_codes(columns, state.row_keys)
 
-    def _partitions(self, state: RowWindowsState, read: pa.RecordBatch) -> np.ndarray:
-        by = self.program.partition_by
-        return key_codes([read.column(i) for i in by], state.keys) if by else np.zeros(read.num_rows, np.int64)
-
-    def _groups(self, state: RowWindowsState, read: pa.RecordBatch, partition: np.ndarray) -> np.ndarray:
-        if not self.program.group_by:
-            return partition
-        value = key_codes([read.column(i) for i in self.program.group_by], state.groups)
-        return intern_pairs(state.pairs, partition, value)
-
-    def _fresh(self, state: RowWindowsState, read: pa.RecordBatch) -> np.ndarray:
+    def _fresh(self, state: RowWindowsState, values: pa.RecordBatch) -> np.ndarray:
         """The words of rows, without their numbers."""
         columns = self.program.columns
-        words = np.empty((read.num_rows, columns.width), np.int64)
-        columns.write(words, slice(read.num_rows), read.columns[: len(columns.types)], state.strings)
+        words = np.empty((values.num_rows, columns.width), np.int64)
+        columns.write(words, slice(values.num_rows), values.columns[: len(columns.types)], state.strings)
         return words
 
     # ---- windows ----------------------------------------------------------------------------------------------------

@@ -9,8 +9,18 @@ import numpy as np
 
 from sluice.columns.interner import Interner
 from sluice.columns.intrusive_list import NIL
-from sluice.columns.state_tables import Maps, PartOfKey, Table, Tables, distinct, keep_texts, moved_to, parts_of, words
-from sluice.columns.tables import Format
+from sluice.columns.saved_columns import Format
+from sluice.columns.state_tables import (
+    Maps,
+    PartOfKey,
+    Table,
+    Tables,
+    added_keys,
+    keep_texts,
+    moved_to,
+    parts_of,
+    words,
+)
 from sluice.engine.operators.aggregate.aggregate_program import Program
 from sluice.engine.operators.aggregate.group_pairs import take_groups
 from sluice.engine.operators.compaction import should_compact
@@ -66,8 +76,7 @@ class RowWindowsState(Tables):
     def __init__(self, program: Program, *, counting: bool) -> None:
         """`counting`: the windows have the newest rows, so that one without rows may have been full."""
         self._program, self._counting = program, counting
-        known = tables(program)
-        self.declare(known, known)
+        self.declare(tables(program))
         self.scalars = np.zeros(SCALARS, np.int64)
         self.scalars[TICK] = UNSET
         self.row_keys, self.keys, self.groups, self.pairs = Interner(), Interner(), Interner(), Interner()
@@ -140,9 +149,7 @@ class RowWindowsState(Tables):
 
     def numbered(self, state: RowWindowsState, partitions: np.ndarray) -> Maps:
         """Gives new numbers to these partitions of another state, to their groups, and to their rows."""
-        numbers, known, known_rows = partitions, self.keys.count, self.row_keys.count
-        if self._program.partition_by:
-            numbers = distinct(self.keys.intern_arrow(state.keys.take(partitions)), known)
+        numbers = added_keys(self.keys, state.keys, partitions) if self._program.partition_by else partitions
         partition = moved_to(partitions, numbers, state.rows["partition"])
         owners = state.table_rows["partition"][: state.rows["row"]]
         rows = np.flatnonzero((owners != NIL) & (partition[owners] != NIL))
@@ -150,5 +157,5 @@ class RowWindowsState(Tables):
         used = np.zeros(state.rows["group"], np.bool_)
         used[state.table_rows["group"][rows]] = True
         group = take_groups(self, state, partition, used) if self._program.group_by else partition
-        codes = distinct(self.row_keys.intern_arrow(state.row_keys.take(rows)), known_rows)
+        codes = added_keys(self.row_keys, state.row_keys, rows)
         return {"partition": partition, "group": group, "row": moved_to(rows, codes, state.rows["row"])}

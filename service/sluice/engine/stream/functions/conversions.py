@@ -40,8 +40,8 @@ def to_float64(value: Column) -> Column:
 
 
 def to_boolean(text: Column) -> Column:
-    known = pc.or_(pc.equal(text, "true"), pc.equal(text, "false"))
-    return pc.if_else(known, pc.equal(text, "true"), pa.scalar(None, pa.bool_()))
+    is_boolean = pc.or_(pc.equal(text, "true"), pc.equal(text, "false"))
+    return pc.if_else(is_boolean, pc.equal(text, "true"), pa.scalar(None, pa.bool_()))
 
 
 def to_timestamp(text: Column) -> Column:

@@ -204,10 +204,10 @@ def to_decimal(value: Column, *digits: Column) -> Column:
     type_ = DecimalType(*sizes) if len(sizes) > 1 else DecimalType(scale=sizes[0])
     if pa.types.is_string(value.type) or pa.types.is_floating(value.type):
         return _of_numbers(value, type_)
-    known = decimal(value)
-    if known.scale <= type_.scale and known.whole <= type_.whole:
+    source_type = decimal(value)
+    if source_type.scale <= type_.scale and source_type.whole <= type_.whole:
         return pc.cast(value, arrow(type_))
-    up, down = 10 ** max(0, type_.scale - known.scale), 10 ** max(0, known.scale - type_.scale)
+    up, down = 10 ** max(0, type_.scale - source_type.scale), 10 ** max(0, source_type.scale - type_.scale)
     together = (
         _in_words(number_columns.quotients, arrow(type_), (value, up), (pa.scalar(down, INT64), 1))
         if (down < number_columns.LARGEST)

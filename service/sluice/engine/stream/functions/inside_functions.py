@@ -115,8 +115,8 @@ def split_to_map(text: Column, between: Column, inside: Column) -> Column:
     """The map of the entries that a text lists. The keys are in order, as in every map."""
     first, second = between.as_py(), inside.as_py()
 
-    def entries(whole: str) -> list[tuple[str, str]]:
-        parts = (part.partition(second) for part in whole.split(first))
+    def entries(joined_text: str) -> list[tuple[str, str]]:
+        parts = (part.partition(second) for part in joined_text.split(first))
         return sorted({key: value for key, sign, value in parts if sign}.items())
 
     return by_row(entries, pa.map_(STRING, STRING), text)

@@ -76,21 +76,21 @@ def sublist(values: pa.ListArray, start: pa.Array, length: pa.Array | None = Non
     return pa.ListArray.from_arrays(pa.array(offsets), values.values.take(pa.array(places)), mask=pa.array(missing))
 
 
-def list_index(values: pa.ListArray, wanted: pa.Array) -> pa.Array:
+def list_index(values: pa.ListArray, value: pa.Array) -> pa.Array:
     """The first position whose element equals the value, -1 if none does; NaN equals nothing."""
     starts, lengths = bounds(values)
     row = np.repeat(np.arange(len(lengths)), lengths)
     place = np.arange(len(row)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
     elements = values.values.take(pa.array(starts[row] + place))
-    alike = pc.fill_null(pc.equal(elements, wanted.take(pa.array(row))), False).to_numpy(zero_copy_only=False)  # noqa: FBT003
+    alike = pc.fill_null(pc.equal(elements, value.take(pa.array(row))), False).to_numpy(zero_copy_only=False)  # noqa: FBT003
     positions = np.full(len(lengths), EDGE - 1)
     np.minimum.at(positions, row[alike], place[alike])
-    missing = pc.or_(pc.is_null(values), pc.is_null(wanted)).to_numpy(zero_copy_only=False)
+    missing = pc.or_(pc.is_null(values), pc.is_null(value)).to_numpy(zero_copy_only=False)
     return pa.array(np.where(positions == EDGE - 1, -1, positions), mask=missing)
 
 
-def list_contains(values: pa.ListArray, wanted: pa.Array) -> pa.Array:
-    return pc.greater_equal(list_index(values, wanted), 0)
+def list_contains(values: pa.ListArray, value: pa.Array) -> pa.Array:
+    return pc.greater_equal(list_index(values, value), 0)
 
 
 def _elements(values: pa.ListArray) -> tuple[np.ndarray, np.ndarray, pa.Array]:
@@ -183,8 +183,8 @@ def _chosen(values: pa.ListArray, others: pa.ListArray, *, shared: bool) -> pa.L
     if pa.types.is_floating(both.type):
         codes[pc.fill_null(pc.is_nan(both), False).to_numpy(zero_copy_only=False)] = -1  # noqa: FBT003
     places = np.concatenate([row, other_row]) * (len(codes) + 1) + codes
-    there = np.isin(places[: len(row)], places[len(row) :]) & (codes[: len(row)] >= 0)
-    kept = _of_rows(values, row[there == shared], elements.filter(pa.array(there == shared)))
+    shared_elements = np.isin(places[: len(row)], places[len(row) :]) & (codes[: len(row)] >= 0)
+    kept = _of_rows(values, row[shared_elements == shared], elements.filter(pa.array(shared_elements == shared)))
     return pc.if_else(others.is_valid(), kept, pa.scalar(None, kept.type))
 
 
@@ -239,10 +239,10 @@ def map_merge(maps: pa.MapArray, others: pa.MapArray) -> pa.MapArray:
 def entry(maps: pa.MapArray, key: pa.Array) -> pa.Array:
     """The value of the key; null without it (ST9)."""
     place = list_index(keys_of(maps), key)
-    there = pc.fill_null(pc.greater_equal(place, 0), False).to_numpy(zero_copy_only=False)  # noqa: FBT003
+    has_key = pc.fill_null(pc.greater_equal(place, 0), False).to_numpy(zero_copy_only=False)  # noqa: FBT003
     starts = maps.offsets.to_numpy()[:-1]
-    rows = np.where(there, starts + pc.fill_null(place, 0).to_numpy(zero_copy_only=False), 0)
-    return maps.items.take(pa.array(rows, mask=~there))
+    rows = np.where(has_key, starts + pc.fill_null(place, 0).to_numpy(zero_copy_only=False), 0)
+    return maps.items.take(pa.array(rows, mask=~has_key))
 
 
 KERNELS = {

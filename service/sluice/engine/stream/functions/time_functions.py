@@ -141,7 +141,7 @@ def start_of(time: Column, unit: Column, zone: Column | None = None) -> Column:
 
 
 def wall_of(time: Column, zone: Column | None) -> Column:
-    """What the clock on the wall shows, without its zone."""
+    """The local time, without its zone."""
     return naive(time) if zone is None else pc.local_timestamp(local(time, zone))
 
 
@@ -174,9 +174,9 @@ def _moved(wall: pa.Array, count: pa.Array, unit: str) -> pa.Array:
         target = day.astype(np.int64) + by * DAYS[unit]
     else:
         month = start.astype("M8[M]")
-        there = month + by * MONTHS[unit]
-        first = there.astype("M8[D]").astype(np.int64)
-        last = (there + 1).astype("M8[D]").astype(np.int64) - 1
+        month_moved = month + by * MONTHS[unit]
+        first = month_moved.astype("M8[D]").astype(np.int64)
+        last = (month_moved + 1).astype("M8[D]").astype(np.int64) - 1
         target = np.minimum(first + (day - month.astype("M8[D]")).astype(np.int64), last)
     missing |= np.abs(target) > MOST_DAYS
     moved = np.where(missing, 0, target) * (86_400 * SECOND) + (start - day).astype(np.int64)
@@ -239,8 +239,8 @@ def parse_time(text: Column, form: Column, zone: Column | None = None) -> Column
     if is_scalar(text):
         return parse_time(pa.array([text.as_py()], STRING), form, zone)[0]
     seconds = pc.strptime(text, format=form.as_py(), unit="s", error_is_null=True)
-    known = pc.invert(rolled_over(text, seconds, form.as_py()))
-    parsed = instant(times(pc.cast(pc.if_else(known, seconds, none(seconds)), INT64), SECOND))
+    is_date = pc.invert(rolled_over(text, seconds, form.as_py()))
+    parsed = instant(times(pc.cast(pc.if_else(is_date, seconds, none(seconds)), INT64), SECOND))
     return parsed if zone is None else instant(ticks(at_wall(naive(parsed), zone)))
 
 

@@ -79,8 +79,8 @@ PANE = np.dtype([("end", np.int64), ("count", np.int64), ("epoch", np.int64)])
 #: before (EP2, EP4). Nothing comes out if `next` is behind `until`
 FILLING = np.dtype([("next", np.int64), ("until", np.int64), ("last", np.int64)])
 #: where each key has a time of its own, one record per window partition (KT1): its watermark in ticks, the last one
-#: that was computed from its tuples in nanoseconds, `drop`, which has no use any more, the watermark at which its
-#: windows fire as the clock closes them, and how often panes may have fired
+#: that was computed from its tuples in nanoseconds, `drop`, the watermark at which its windows fire as the clock closes
+#: them, and how often panes may have fired. Nothing reads `drop`: without it, earlier checkpoints could not be read
 KEY_TIME = np.dtype([
     ("watermark", np.int64), ("made", np.int64), ("drop", np.int64), ("goal", np.int64), ("epoch", np.int64),
 ])  # fmt: skip

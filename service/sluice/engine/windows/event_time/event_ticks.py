@@ -95,7 +95,7 @@ class Ticks:
         return times + self._discard_age
 
     def are_last(self, ticks: np.ndarray) -> np.ndarray:
-        """Which ticks of watermarks are behind every time that the window accepts, with its sizes."""
+        """A mask of the ticks of watermarks that are behind every time that the window accepts, with its sizes."""
         return ticks >= self.latest
 
     def to_units(self, ticks: np.ndarray) -> np.ndarray:

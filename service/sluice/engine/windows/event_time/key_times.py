@@ -78,7 +78,9 @@ def shown(state: KeyTimesState, p: int, ticks: Ticks) -> dict[str, float]:
 def of_batch(
     state: KeyTimesState, event_time: EventTime | None, ticks: Ticks, arrivals: np.ndarray, *, dated: bool = False
 ) -> KeyTimes:
-    """What the kernels read, with the watermark that each tuple gives its key (KT2). `dated`: see Grid of panes.py."""
+    """The tables that the kernels read, with the watermark that each tuple gives its key (KT2). `dated`: see Grid of
+    panes.py.
+    """
     settings = event_time.per_key if event_time is not None else None
     marks = np.zeros(0 if settings is None else len(arrivals), KEY_MARK)
     if settings is not None and event_time is not None:

@@ -7,28 +7,29 @@ import numpy as np
 from sluice.engine.windows.event_time.event_records import FIRE, INSERT
 
 
-def totals(known: np.ndarray, events: np.ndarray, firings: int) -> tuple[np.ndarray, np.ndarray]:
-    """Returns for each firing the number of tuples in its pane, over all partitions; and `known` after the events.
+def totals(slice_totals: np.ndarray, events: np.ndarray, firings: int) -> tuple[np.ndarray, np.ndarray]:
+    """The number of tuples in the pane of each firing, over all partitions; and `slice_totals` after the events.
 
-    `known` has two rows: the times of slices, ascending, and the number of tuples in each. `events` are window events.
+    `slice_totals` has two rows: the times of slices, ascending, and the number of tuples in each. `events` are window
+    events.
     """
     came, fires = events["code"] == INSERT, events["code"] == FIRE
     begins, fired = events["begin"][came], events[fires]
     before = np.cumsum(came)[fires]
     counts, done = np.zeros(firings, np.int64), 0
     for count in np.unique(before).tolist():
-        known, done = _merged(known, begins[done:count]), count
+        slice_totals, done = _merged(slice_totals, begins[done:count]), count
         now = fired[before == count]
-        sums = np.append(0, np.cumsum(known[1]))
-        after = sums[np.searchsorted(known[0], now["end"], "right")]
-        counts[now["slot"]] = after - sums[np.searchsorted(known[0], now["begin"])]
-    return counts, _merged(known, begins[done:])
+        sums = np.append(0, np.cumsum(slice_totals[1]))
+        after = sums[np.searchsorted(slice_totals[0], now["end"], "right")]
+        counts[now["slot"]] = after - sums[np.searchsorted(slice_totals[0], now["begin"])]
+    return counts, _merged(slice_totals, begins[done:])
 
 
-def _merged(known: np.ndarray, times: np.ndarray) -> np.ndarray:
+def _merged(slice_totals: np.ndarray, times: np.ndarray) -> np.ndarray:
     if not len(times):
-        return known
-    whole, place = np.unique(np.append(known[0], times), return_inverse=True)
-    counts = np.zeros(len(whole), np.int64)
-    np.add.at(counts, place, np.append(known[1], np.ones(len(times), np.int64)))
-    return np.stack([whole, counts])
+        return slice_totals
+    all_times, place = np.unique(np.append(slice_totals[0], times), return_inverse=True)
+    counts = np.zeros(len(all_times), np.int64)
+    np.add.at(counts, place, np.append(slice_totals[1], np.ones(len(times), np.int64)))
+    return np.stack([all_times, counts])

@@ -106,21 +106,21 @@ class TournamentTree:
         """Adds the partitions that are in no tree yet: those behind the ones added before. `source` is the number of
         the tree. Amortized O(1) for each.
         """
-        known = int(self._entered.sum())
-        if known == len(partitions):
+        entered = int(self._entered.sum())
+        if entered == len(partitions):
             return
         queues = len(self._entered)
-        most = self._entered + np.bincount(partitions["source"][known:], minlength=queues)
+        most = self._entered + np.bincount(partitions["source"][entered:], minlength=queues)
         if (most > self._leaves).any():
-            known = 0
+            entered = 0
             self._plant(2 ** np.ceil(np.log2(np.maximum(most, 1))).astype(np.int64))
             self._entered[:] = 0
-        source = partitions["source"][known:]
+        source = partitions["source"][entered:]
         leaf = self._leaves[source] + self._entered[source] + _rank(source)
-        partitions["leaf"][known:] = leaf
+        partitions["leaf"][entered:] = leaf
         places = self.starts[source] + leaf
-        self.matches["partition"][places] = np.arange(known, len(partitions))
-        if known == 0:
+        self.matches["partition"][places] = np.arange(entered, len(partitions))
+        if entered == 0:
             self.matches["due"][places] = partitions["due"]
             for start, leaves in zip(self.starts.tolist(), self._leaves.tolist(), strict=True):
                 _play(self.matches, start, leaves)

@@ -84,12 +84,12 @@ class HeldStream:
 
 def held_streams(pipeline: Pipeline) -> dict[str, HeldStream]:
     """By stream that an operator writes."""
-    known, streams = lateness(pipeline), pipeline.streams
+    late_by_stream, streams = lateness(pipeline), pipeline.streams
     return {
         output.stream: HeldStream(
             operator.name, streams[output.stream],
             tuple(name for name in operator.inputs if streams[name].event_time is not None), _hold(operator, streams),
-            _promises(operator, streams[output.stream], known.get(output.stream)),
+            _promises(operator, streams[output.stream], late_by_stream.get(output.stream)),
         )
         for operator in pipeline.operators
         for output in operator.outputs
@@ -141,11 +141,11 @@ def _first_open_pane(operator: Sort | Custom, stream: Stream) -> Hold:
 # ---- what is promised ------------------------------------------------------------------------------------------------
 
 
-def _promises(operator: Operator, stream: Stream, known: Lateness | None) -> bool:
+def _promises(operator: Operator, stream: Stream, late: Lateness | None) -> bool:
     """Whether no tuple of an output is older than the watermarks before it: the operator rejects late tuples, and the
     event time of the output is behind the watermark in no case. A stream with `lag` makes its own watermarks (E3).
     """
     event_time = stream.event_time
-    if event_time is None or event_time.lag is not None or known is None or known.behind > 0:
+    if event_time is None or event_time.lag is not None or late is None or late.behind > 0:
         return False
     return isinstance(operator, Sort | Dedup | Join) and operator.accepts is not None

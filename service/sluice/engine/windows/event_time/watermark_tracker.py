@@ -176,9 +176,9 @@ class Watermarks:
         """Adds records for new topic partitions. A new topic partition holds the watermark back until it sends
         something or becomes idle.
         """
-        known = len(progress.sources)
-        if known < self._sources:
-            more = np.zeros(self._sources - known, SOURCE)
+        count_before = len(progress.sources)
+        if count_before < self._sources:
+            more = np.zeros(self._sources - count_before, SOURCE)
             more["watermark"] = more["made"] = NEVER
             more["heard"] = start
             progress.sources = np.concatenate([progress.sources, more])

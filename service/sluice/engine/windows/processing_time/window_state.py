@@ -161,9 +161,9 @@ class WindowTables(Tables):
         entries are 0.
         """
         entries = [self.entries(source, maps) for source, maps in sources]
-        whole = np.concatenate(entries)
-        self.scalars[HEAD], self.scalars[TAIL] = 0, len(whole)
-        self.queue = time_queue.restored(whole[np.argsort(whole["at"], kind="stable")], self.scalars)
+        all_entries = np.concatenate(entries)
+        self.scalars[HEAD], self.scalars[TAIL] = 0, len(all_entries)
+        self.queue = time_queue.restored(all_entries[np.argsort(all_entries["at"], kind="stable")], self.scalars)
         self.gone["tuples"] = 0
 
     def entries(self, source: Self, maps: Maps) -> np.ndarray:
@@ -180,15 +180,15 @@ class WindowTables(Tables):
 
 
 def _there(partitions: np.ndarray, gone: np.ndarray) -> np.ndarray:
-    """Which entries of a queue belong to stored tuples. The first entries of a partition may belong to tuples that left
-    with it.
+    """A mask of the entries of a queue that belong to stored tuples. The first entries of a partition may belong to
+    tuples that left with it.
     """
-    there: np.ndarray = partitions != NIL
+    is_stored: np.ndarray = partitions != NIL
     if not len(gone) or not gone["tuples"].any():
-        return there
+        return is_stored
     order = np.argsort(partitions, kind="stable")
     _, first, places = np.unique(partitions[order], return_index=True, return_inverse=True)
     rank = np.empty(len(partitions), np.int64)
     rank[order] = np.arange(len(partitions)) - first[places]
-    there &= rank >= gone["tuples"][np.maximum(partitions, 0)]
-    return there
+    is_stored &= rank >= gone["tuples"][np.maximum(partitions, 0)]
+    return is_stored

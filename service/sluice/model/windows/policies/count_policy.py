@@ -40,8 +40,8 @@ class Count(Policy):
     size: int
 
     @classmethod
-    def read(cls, part: Part, given: Input | None) -> Count | Fault:
-        del given
+    def read(cls, part: Part, input_: Input | None) -> Count | Fault:
+        del input_
         size = part.whole()
         return _wrong(part, 0) if size is None else cls(size)
 

@@ -33,10 +33,10 @@ class Delta(Policy):
     unit: int = field(default=1, compare=False)
 
     @classmethod
-    def read(cls, part: Part, given: Input | None) -> Delta | Fault | Mistyped:
+    def read(cls, part: Part, input_: Input | None) -> Delta | Fault | Mistyped:
         match part.arguments:
             case (attribute, text) if text and ((size := part.seconds(text)) is None or size >= 0):
-                return Mistyped() if given is None else _typed(attribute, text, part, given)
+                return Mistyped() if input_ is None else _typed(attribute, text, part, input_)
         expected = "the name of an attribute, and a number that is not negative or an expression"
         return part.fault(f"delta(attribute, size) with {expected}")
 
@@ -80,39 +80,39 @@ class Delta(Policy):
         return f"no tuple exceeded {self.clause()}"
 
 
-def _typed(attribute: str, text: str, part: Part, given: Input) -> Delta | Mistyped:
+def _typed(attribute: str, text: str, part: Part, input_: Input) -> Delta | Mistyped:
     """The policy over an attribute of the input (W8), with its size in the attribute's type; or the faults."""
-    kind = given.attributes.get(attribute)
+    kind = input_.attributes.get(attribute)
     if kind is None:
-        expected = f"an attribute of {given.stream} in delta ({', '.join(given.attributes)})"
-        fault = part.fault(expected, nearest(attribute, given.attributes))
+        expected = f"an attribute of {input_.stream} in delta ({', '.join(input_.attributes)})"
+        fault = part.fault(expected, nearest(attribute, input_.attributes))
         return Mistyped((replace(fault, got=attribute),))
     distance = kind.distance
     if distance is None:
-        known = one_of(row.described for row in SCALARS if row.distance)
-        return _wrong(part, f"delta over {known}, not {attribute}, a {kind}")
+        type_words = one_of(row.described for row in SCALARS if row.distance)
+        return _wrong(part, f"delta over {type_words}, not {attribute}, a {kind}")
     if part.with_unit(text) is not None and distance.unit == 1:
         return _wrong(part, f"a size without a unit, as {attribute} is {kind.described}")
     number = part.seconds(text)
     if number is None:
-        return _with_expression(attribute, text, kind, part, given)
+        return _with_expression(attribute, text, kind, part, input_)
     size = _in_units(number, distance)
     return Delta(attribute, size, distance.unit or 1) if size is not None else _wrong(part, distance.exact)
 
 
-def _with_expression(attribute: str, text: str, kind: Type, part: Part, given: Input) -> Delta | Mistyped:
+def _with_expression(attribute: str, text: str, kind: Type, part: Part, input_: Input) -> Delta | Mistyped:
     """The policy whose size is an expression over the newest tuple; or the faults."""
-    size = given.parse(text)
+    size = input_.parse(text)
     if isinstance(size, tuple):
         return Mistyped(part.inside(text, size))
     assert kind.distance is not None  # noqa: S101 - the caller has checked
     size = certain(size)  # a size that is null is an error (NU27)
-    wanted = parse_type(kind.distance.size)
-    if wanted.word in size.type.promoted:
-        size = Call(wanted.word, (size,), wanted)
-    if size.type != wanted:
+    size_type = parse_type(kind.distance.size)
+    if size_type.word in size.type.promoted:
+        size = Call(size_type.word, (size,), size_type)
+    if size.type != size_type:
         unit = "in seconds, " if kind.distance.in_seconds else ""
-        return _wrong(part, f"a size that is {wanted}, {unit}as {attribute} is {kind}, not {size.type}")
+        return _wrong(part, f"a size that is {size_type}, {unit}as {attribute} is {kind}, not {size.type}")
     return Delta(attribute, size)
 
 

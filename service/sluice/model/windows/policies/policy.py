@@ -123,8 +123,8 @@ class Policy(ABC):
 
     @classmethod
     @abstractmethod
-    def read(cls, part: Part, given: Input | None) -> Self | Fault | Mistyped:
-        """The policy, with sizes in the types of the attributes that it compares; or what is wrong. `given` is None if
+    def read(cls, part: Part, input_: Input | None) -> Self | Fault | Mistyped:
+        """The policy, with sizes in the types of the attributes that it compares; or what is wrong. `input_` is None if
         the input is unknown.
         """
 

@@ -21,8 +21,8 @@ class Punct(Policy):
     by_marks: ClassVar[bool] = True
 
     @classmethod
-    def read(cls, part: Part, given: Input | None) -> Punct | Fault:
-        del given
+    def read(cls, part: Part, input_: Input | None) -> Punct | Fault:
+        del input_
         return part.fault("punct() without arguments") if part.arguments else cls()
 
     def instead(self, role: Role) -> str:

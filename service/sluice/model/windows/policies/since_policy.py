@@ -22,9 +22,9 @@ class SinceFirst(Policy):
     nanoseconds: int
 
     @classmethod
-    def read(cls, part: Part, given: Input | None) -> SinceFirst | Fault:
+    def read(cls, part: Part, input_: Input | None) -> SinceFirst | Fault:
         """Exact whole nanoseconds, above 0, at most 3,650 days."""
-        del given
+        del input_
         length = fixed(part, MAX_WAIT, "3,650 days", (), cls.form)
         return length if isinstance(length, Fault) else cls(length)
 

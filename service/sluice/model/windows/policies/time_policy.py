@@ -42,9 +42,9 @@ class Time(Timer):
     aligned: Aligned | None = None
 
     @classmethod
-    def read(cls, part: Part, given: Input | None) -> Time | Fault:
+    def read(cls, part: Part, input_: Input | None) -> Time | Fault:
         """Exact whole nanoseconds (C6), or a period of the calendar (Y1)."""
-        del given
+        del input_
         match part.arguments:
             case (text,) if text in CALENDAR:
                 months, days = CALENDAR[text]

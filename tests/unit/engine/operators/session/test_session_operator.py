@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from sluice.columns.json_columns import python_values
-from sluice.columns.tables import StateError
+from sluice.columns.saved_columns import StateError
 from sluice.engine.graph import GraphState
 from sluice.engine.operators.session.session_state import SessionState
 from sluice.engine.stream.items import MAX_TIME

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sluice.columns.tables import Format, SavedColumns, column, load
+from sluice.columns.saved_columns import Format, SavedColumns, column, load
 
 FORM = Format("test", 1)
 COLUMNS = st.dictionaries(st.text(max_size=12), st.integers(0, 200).map(lambda size: np.arange(size, dtype=np.uint8)))
