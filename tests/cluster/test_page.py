@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
@@ -54,5 +55,6 @@ def check(service: Service, command: str) -> None:
     """The service runs by this command on two executors, and its outputs are right."""
     service.run(["/bin/sh", "-c", f"exec {command.replace('FILE', str(service.file))} --no-http"], VARIABLES)
     service.check_outputs()
-    assert "executors: 0 (127.0.0.1) has 0 2, 1 (127.0.0.1) has 1 3" in service.log.read_text()
+    # Which two buckets an executor has depends on whether the other one was there at the first placement.
+    assert re.search(r"executors: 0 \(\S+\) has \d \d, 1 \(\S+\) has \d \d; moved", service.log.read_text())
     service.end()

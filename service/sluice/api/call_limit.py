@@ -35,7 +35,7 @@ KILL = 2
 
 
 class CallTimeoutError(SluiceError):
-    """A call of a user's class took longer than `class_timeout`. None of the outputs of the batch is visible."""
+    """A call of a user's class took longer than `class_timeout`. The next start repeats the batch."""
 
     exit_code = 6
 
@@ -115,7 +115,7 @@ def _message(name: object) -> str:
     class_name = f"{name.__module__}:{name.__qualname__}" if isinstance(name, type) else name
     return (
         f"operator {Calls.operator}: a call of the class {class_name} did not return within {Calls.seconds:g} s "
-        f"(class_timeout). No output of the batch is visible, and the next start repeats it"
+        f"(class_timeout). The next start repeats the batch"
     )
 
 

@@ -110,7 +110,7 @@ def require_same(modules: Mapping[str, str | None]) -> None:
         if modules.get(module, digest) != digest:
             raise ClassChangedError(
                 f"the module {module} ({_FILES[module]}) has changed since the service started, and one start runs one "
-                "version of it. No output of the batch is visible; the next start uses the changed module"
+                "version of it. The next start repeats the batch with the changed module"
             )
 
 

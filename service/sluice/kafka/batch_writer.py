@@ -372,7 +372,7 @@ class TransactionalWriter:
     def _expiry(self, open_for: float) -> str:
         return (
             f"its transaction was open for {open_for:.0f} seconds, and the broker has aborted it after "
-            f"{self._limit:g} (transaction.timeout.ms); nothing of the batch is visible. The machine or the broker was "
+            f"{self._limit:g} (transaction.timeout.ms); nothing of it is visible. The machine or the broker was "
             "too slow, or stood still; make batches smaller (max_records_per_batch), or the limit longer"
         )
 
@@ -419,5 +419,5 @@ def _explained(error: KafkaError, what: str) -> Exception:
         message = f"{what}: another instance of this pipeline has started and taken over; this one must stop"
         return FencedError(message)
     if transient(error):
-        return UnavailableError(f"{what}: {error.str()}; nothing of the batch is visible")
-    return WriteError(f"{what}: {error.str()}; nothing of the batch is visible{REFUSED.get(error.code(), '')}")
+        return UnavailableError(f"{what}: {error.str()}")
+    return WriteError(f"{what}: {error.str()}{REFUSED.get(error.code(), '')}")

@@ -43,11 +43,12 @@ PY4J = logging.getLogger("py4j.clientserver")
 ENDING = 5.0
 
 GO_ON = "to continue with the records that exist, start with on_data_loss: continue"
-AGAIN = "no output of the batch is visible, and the next start repeats the batch"
+#: It says nothing of what readers see: parts of the batch may be visible (docs/exactly-once.md), or all of it.
+AGAIN = "the next start repeats the batch"
 
 
 class QueryError(SluiceError):
-    """A batch failed. None of its outputs is visible, and the next start repeats it."""
+    """A batch failed, and the next start repeats it."""
 
     exit_code = 6
 

@@ -24,6 +24,7 @@ from sluice.kafka.kafka_errors import (
 )
 from sluice.model.errors import SluiceError
 from sluice.spark.failures import (
+    CAUSES,
     JAVA_ERROR,
     CallError,
     JavaEndedError,
@@ -129,13 +130,18 @@ def test_a_failure_is_one_sentence(said: str, kind: type[SluiceError], code: int
     assert len(str(found)) < 1_000
 
 
+def test_no_cause_says_that_nothing_is_visible():
+    """Where the buckets write, parts of the batch that failed may be."""
+    assert not [cause.sentence for cause in CAUSES if "visible" in cause.sentence]
+
+
 def test_what_spark_says_is_in_the_log(caplog: pytest.LogCaptureFixture):
     explained(JAVA.format(error="java.lang.IllegalStateException: something new"))
     assert "StreamExecution.scala:372" in caplog.records[0].failure  # type: ignore[attr-defined]
 
 
 def test_a_text_without_a_cause_is_a_failed_batch():
-    assert str(explained("")).startswith("a batch failed: Spark gives no reason; no output of the batch is visible")
+    assert str(explained("")).startswith("a batch failed: Spark gives no reason; the next start repeats the batch")
 
 
 # ---- the Java process --------------------------------------------------------------------------------------------

@@ -56,7 +56,7 @@ MAX_WORK_S = 3 * 3600.0
 
 
 class HungBatchError(SluiceError):
-    """The work of a batch does not end. None of its outputs is visible, and the next start repeats it."""
+    """The work of a batch does not end. The next start repeats it."""
 
     exit_code = 6
 
@@ -273,7 +273,7 @@ class EarlyWork:
         self._begin(batch)
         overdue = HungBatchError(
             f"batch {batch} has not ended for {MAX_WORK_S:.0f} seconds: it hangs, perhaps because a disk or a file "
-            "system does not answer; no output of it is visible, and the next start repeats it"
+            "system does not answer; the next start repeats it"
         )
         return result_within(self._result, MAX_WORK_S, overdue)
 
