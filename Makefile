@@ -106,7 +106,7 @@ test-drafts: setup ## `sluice init` for each shape of tests/draft/corpus, the dr
 	@PYTHONPATH=service:. $(BIN)/python -m tests.draft.in_service $(ARGS)
 
 test-registry: setup ## tests with a real schema registry, which is fetched once (110 MB); ARGS hands options on
-	@$(BIN)/python -m pytest -m registry $(TESTS) $(ARGS)
+	@$(BIN)/python -m pytest -m registry tests/registry tests/service/test_formats.py $(ARGS)
 
 test-object-store: setup $(VENV)/.archive ## the store of `state:` on a real S3 server, S3Proxy, which is fetched once (93 MB)
 	@$(BIN)/python -m pytest tests/object_store tests/recovery/test_store_faults.py $(ARGS)
@@ -129,8 +129,8 @@ test-containers: setup ## tests of the service against Apache Kafka in a contain
 conformance: setup $(VENV)/.archive ## all conformance vectors and random operators through Kafka and Spark; SLUICE_SEED=7 draws others
 	@$(BIN)/python -m pytest tests/service/test_conformance_in_service.py $(ARGS)
 
-fuzz: setup ## compare the engine with the oracle on random cases: make fuzz MINUTES=10
-	@PYTHONPATH=. $(BIN)/python -m tests.spec.fuzz $(MINUTES)
+fuzz: setup ## compare the engine with the oracle on random cases: make fuzz MINUTES=10; SLUICE_SEED=7 draws those of a seed again
+	@PYTHONPATH=. $(BIN)/python -m tests.spec.fuzz $(MINUTES) $(SLUICE_SEED)
 
 chaos: setup $(VENV)/.archive ## break everything in an order that SEED chooses, for MINUTES=20, beside three brokers, and check all outputs
 	@PYTHONPATH=. $(BIN)/python -m tests.chaos $(if $(SEED),--seed $(SEED)) --minutes $(CHAOS_MINUTES) $(ARGS)

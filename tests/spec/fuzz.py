@@ -1,6 +1,7 @@
-"""`make fuzz MINUTES=n`: compares the engine with the oracle on new random cases until the time is up.
+"""`make fuzz MINUTES=n SLUICE_SEED=7`: compares the engine with the oracle on new random cases until the time is up.
 
-A difference is printed as the smallest case that shows it, and belongs into tests/spec/kept_finds.py.
+A difference is printed as the smallest case that shows it, and belongs into tests/spec/kept_finds.py. The same seed
+draws the same cases again; without one a new seed is chosen, and printed.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from functools import partial
 from typing import Any
 
 from hypothesis import HealthCheck, given, seed, settings
+from hypothesis.internal.conjecture.engine import ConjectureRunner
 from hypothesis.strategies import SearchStrategy
 
 from sluice.model.engine_limits import EngineLimits
@@ -92,14 +94,14 @@ WITHOUT_NULL: list[tuple[SearchStrategy[Any], Callable[..., None]]] = [
 KINDS = [*WITHOUT_NULL, *OPERATORS, *((with_nulls(operators), compared) for operators, compared in OPERATORS)]
 
 
-def fuzz(minutes: float) -> int:
-    """The number of cases that ran."""
-    until = time.monotonic() + 60 * minutes
+def fuzz(minutes: float, number: int) -> int:
+    """The number of cases that ran; those of the seed `number`."""
+    until, rounds = time.monotonic() + 60 * minutes, random.Random(number)
     ran = 0
     while time.monotonic() < until:
         # windows of a few tuples are in blocks, or in rings
-        limits = EngineLimits(2, random.choice((1, 8)), block=2, events=8, steps=3, listed=4, candidates=4)
-        ran += one_round(random.getrandbits(32), limits)
+        limits = EngineLimits(2, rounds.choice((1, 8)), block=2, events=8, steps=3, listed=4, candidates=4)
+        ran += one_round(rounds.getrandbits(32), limits)
         print(f"{ran} cases", flush=True)  # noqa: T201
     return ran
 
@@ -124,5 +126,13 @@ def compare(number: int, limits: EngineLimits, strategy: SearchStrategy[Any], co
     return ran
 
 
+def main(minutes: str, number: str = "") -> None:
+    chosen = int(number) if number else random.getrandbits(32)
+    print(f"SLUICE_SEED={chosen}", flush=True)  # noqa: T201
+    # as the fixture `distinct_cases` does: each case is drawn anew
+    ConjectureRunner.generate_mutations_from = lambda *_: None  # type: ignore[method-assign]
+    fuzz(float(minutes), chosen)
+
+
 if __name__ == "__main__":
-    fuzz(float(sys.argv[1]))
+    main(*sys.argv[1:])
