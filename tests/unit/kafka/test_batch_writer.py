@@ -493,9 +493,7 @@ def test_a_broker_that_is_gone_fails_the_batch_and_its_return_heals(tmp_path, mo
         short = TransactionalWriter(settings(kafka, "q", times=TimeLimits(step=3, offsets=3, abort=1)))
         assert short.write(0, [values("out", "a")], Report())
         broker.kill()
-        with pytest.raises(
-            UnavailableError, match=r"cannot write the batch \('q', batch 1\): .*; nothing of the batch is"
-        ):
+        with pytest.raises(UnavailableError, match=r"cannot write the batch \('q', batch 1\): "):
             short.write(1, [values("out", "b")], Report())
         broker.restart()
         assert broker.bootstrap == kafka["bootstrap.servers"]
