@@ -30,8 +30,6 @@ from tests.spec.buckets import Spread, of_stream, plan_of
 from tests.spec.join_strategies import LEFT, RIGHT, join_events, joins, sort_cases, sorts
 from tests.spec.strategies import SCHEMA, apart, events, operators
 
-pytestmark = pytest.mark.usefixtures("distinct_cases")
-
 
 class Run:
     """Events, cut into batches of several sizes: once each, for all pipelines that differ in their marks alone."""

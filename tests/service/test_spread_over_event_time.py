@@ -35,8 +35,6 @@ from tests.spec import dedup_strategies, early_strategies, event_join_strategies
 from tests.spec.computed_watermarks import computed, with_computed
 from tests.spec.strategies import Case
 
-pytestmark = pytest.mark.usefixtures("distinct_cases")
-
 ORIGIN = 1_600_000_000
 
 

@@ -25,13 +25,13 @@ def check(case: Case, *cuts: list[int], limits: EngineLimits = CLEANED_EARLY) ->
 
 
 @given(cases(), cuts)
-@settings(max_examples=75, derandomize=True)
+@settings(max_examples=100, derandomize=True)
 def test_random_operators_and_events(case: Case, batches: list[int]):
     check(case, [1] * len(case["input"]), batches)
 
 
 @given(in_rings, cuts)
-@settings(max_examples=24, derandomize=True, deadline=None)
+@settings(max_examples=30, derandomize=True, deadline=None)
 def test_windows_in_rings(case: Case, batches: list[int]):
     assert is_in_rings(case)
     check(case, [1] * len(case["input"]), batches)

@@ -35,14 +35,14 @@ def check(case: Case, *cuts: list[int], limits: EngineLimits = CLEANED_EARLY) ->
 
 
 @given(cases, cuts)
-@settings(max_examples=63, derandomize=True)
+@settings(max_examples=75, derandomize=True)
 def test_random_dedups_and_events(case: Case, batches: list[int]):
     """A cut in front of each event, too; at each the state is saved and loaded."""
     check(case, [1] * len(case["input"]), batches)
 
 
 @given(cases, divisions())
-@settings(max_examples=37, derandomize=True, deadline=None)
+@settings(max_examples=40, derandomize=True, deadline=None)
 def test_states_that_are_split_and_merged(case: Case, division: Division):
     check_case(case, division)
 

@@ -30,25 +30,25 @@ def check(case: Case, *cuts: list[int], limits: EngineLimits = CLEANED_EARLY) ->
 
 
 @given(early_strategies.tumbling, cuts)
-@settings(filtered, max_examples=37)
+@settings(filtered, max_examples=50)
 def test_tumbling(case: Case, batches: list[int]):
     check(case, [1] * len(case["input"]), batches)
 
 
 @given(early_strategies.evicting, cuts)
-@settings(filtered, max_examples=80)
+@settings(filtered, max_examples=100)
 def test_partitions_that_leave_at_ticks(case: Case, batches: list[int]):
     check(case, [1] * len(case["input"]), batches)
 
 
 @given(early_strategies.panes, cuts)
-@settings(filtered, max_examples=37)
+@settings(filtered, max_examples=50)
 def test_panes(case: Case, batches: list[int]):
     check(case, [1] * len(case["input"]), batches)
 
 
 @given(early_strategies.sessions, cuts)
-@settings(filtered, max_examples=40)
+@settings(filtered, max_examples=50)
 def test_sessions(case: Case, batches: list[int]):
     check(case, [1] * len(case["input"]), batches)
 
@@ -61,7 +61,7 @@ def test_sessions_that_are_merged(case: Case, batches: list[int]):
 
 
 @given(early_strategies.cases)
-@settings(filtered, max_examples=39)
+@settings(filtered, max_examples=45)
 def test_the_other_results_are_the_same_as_without_early(case: Case):
     """F4: the mark of a result, its contents, the index of a pane, and their order."""
     plain = case | {"operator": case["operator"] | {"early": None}}
@@ -70,19 +70,19 @@ def test_the_other_results_are_the_same_as_without_early(case: Case):
 
 
 @given(early_strategies.tumbling, divisions())
-@settings(filtered, max_examples=24)
+@settings(filtered, max_examples=30)
 def test_parts_of_tumbling_windows(case: Case, division: Division):
     check_case(case, division)
 
 
 @given(early_strategies.panes, divisions())
-@settings(filtered, max_examples=22)
+@settings(filtered, max_examples=30)
 def test_parts_of_panes(case: Case, division: Division):
     check_case(case, division)
 
 
 @given(early_strategies.sessions, divisions())
-@settings(filtered, max_examples=26)
+@settings(filtered, max_examples=30)
 def test_parts_of_sessions(case: Case, division: Division):
     check_case(case, division)
 

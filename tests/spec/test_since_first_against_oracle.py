@@ -92,13 +92,13 @@ def expected(case: Case) -> list[dict[str, Any]]:
 
 
 @given(cases(), cuts)
-@settings(max_examples=50, derandomize=True, deadline=None)
+@settings(max_examples=80, derandomize=True, deadline=None)
 def test_random_batches_by_count_or_age(case: Case, batches: list[int]):
     check_expected(expected, case, [1] * len(case["input"]), batches)
 
 
 @given(cases(), divisions())
-@settings(max_examples=23, derandomize=True, deadline=None)
+@settings(max_examples=30, derandomize=True, deadline=None)
 def test_states_that_are_split_and_merged(case: Case, division: Division):
     check_case(case, division)
 

@@ -184,7 +184,7 @@ def check_case(case: Case, division: Division, limits: EngineLimits = CLEANED_EA
 
 
 @given(st.one_of(cases(apart(operators())), cases()), divisions())
-@settings(max_examples=27, derandomize=True, deadline=None)
+@settings(max_examples=35, derandomize=True, deadline=None)
 def test_any_window(case: Case, division: Division):
     check_case(case, division)
 
@@ -202,25 +202,25 @@ def test_windows_in_blocks(case: Case, division: Division):
 
 
 @given(event_strategies.cases, divisions())
-@settings(max_examples=28, derandomize=True, deadline=None)
+@settings(max_examples=35, derandomize=True, deadline=None)
 def test_any_window_over_event_time(case: Case, division: Division):
     check_case(case, division)
 
 
 @given(event_strategies.sort_cases, divisions())
-@settings(max_examples=28, derandomize=True, deadline=None)
+@settings(max_examples=30, derandomize=True, deadline=None)
 def test_any_sort_over_event_time(case: Case, division: Division):
     check_case(case, division)
 
 
 @given(st.one_of(join_cases(apart=True), join_cases(apart=True), join_cases()), divisions())
-@settings(max_examples=23, derandomize=True, deadline=None)
+@settings(max_examples=30, derandomize=True, deadline=None)
 def test_any_join(case: Case, division: Division):
     check_case(case, division)
 
 
 @given(st.one_of(sort_cases(apart(sorts())), sort_cases()), divisions())
-@settings(max_examples=21, derandomize=True, deadline=None)
+@settings(max_examples=24, derandomize=True, deadline=None)
 def test_any_sort(case: Case, division: Division):
     check_case(case, division)
 

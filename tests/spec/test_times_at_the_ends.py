@@ -31,7 +31,7 @@ DISTANCES = [0, 1, 1_000_000_000, 3_500_000_000, 3_600_000_000_000]
 #: the longest durations, in seconds: 285 years for the policies of tumbling and sliding windows, ten years for others
 LONGEST, TEN_YEARS = "9000000000", "315360000"
 DURATION = re.compile(r"\b(time|inactivityGap|maximumDuration)\([\d.]+\)")
-settled = settings(derandomize=True, deadline=None, max_examples=36, suppress_health_check=list(HealthCheck))
+settled = settings(derandomize=True, deadline=None, max_examples=40, suppress_health_check=list(HealthCheck))
 
 
 def nanoseconds(event: dict[str, Any]) -> int:

@@ -62,7 +62,7 @@ def of_several(case: Case) -> Case:
 
 
 @given(all_cases.filter(lambda case: case["input"]), cuts)
-@settings(max_examples=64, derandomize=True)
+@settings(max_examples=80, derandomize=True)
 def test_a_union_is_as_one_stream(case: Case, batches: list[int]):
     case = of_one(case)
     expected = run_case(case | {"dead_letters": True})
@@ -72,13 +72,13 @@ def test_a_union_is_as_one_stream(case: Case, batches: list[int]):
 
 
 @given(all_cases.filter(lambda case: case["input"]), divisions())
-@settings(max_examples=32, derandomize=True, deadline=None)
+@settings(max_examples=45, derandomize=True, deadline=None)
 def test_states_that_are_split_and_merged(case: Case, division: Division):
     check_case(of_several(of_one(case)), division)
 
 
 @given(all_cases.filter(lambda case: case["input"]), st.sampled_from([2, 5, 100]))
-@settings(max_examples=40, derandomize=True)
+@settings(max_examples=45, derandomize=True)
 def test_one_bucket_or_several(case: Case, size: int):
     union = of_several(of_one(case))
     pipeline = pipeline_of(union)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from hypothesis import given, settings
 
 import sluice
@@ -17,8 +16,6 @@ from tests.spec.event_strategies import cases_of_int64
 from tests.spec.every_cut import CLEANED_EARLY
 from tests.spec.strategies import Case, cuts, operators
 from tests.spec.strategies import events as random_events
-
-pytestmark = pytest.mark.usefixtures("distinct_cases")
 
 Record = dict[str, Any]
 CLASSES = "tests.spec.handler_classes"

@@ -14,8 +14,6 @@ from tests.spec import early_strategies, marks_oracle
 from tests.spec.comparing import differences, with_groups_in_any_order
 from tests.spec.strategies import SCHEMA, Case, cuts, events, operators
 
-pytestmark = pytest.mark.usefixtures("distinct_cases")
-
 Record = dict[str, Any]
 
 

@@ -22,8 +22,6 @@ from tests.spec import dedup_strategies, event_join_strategies, event_strategies
 from tests.spec.join_strategies import join_cases, sort_cases
 from tests.spec.strategies import Case, cases
 
-pytestmark = pytest.mark.usefixtures("distinct_cases")
-
 EXAMPLES = sorted(project_file("examples").rglob("*.yaml"))
 
 

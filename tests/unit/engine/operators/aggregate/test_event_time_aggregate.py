@@ -16,7 +16,7 @@ from tests.spec.event_strategies import cases, sort_cases
 from tests.spec.every_cut import CLEANED_EARLY, check_every_cut, dead_letters
 from tests.spec.strategies import Case, cuts
 
-pytestmark = pytest.mark.usefixtures("states_are_checked", "distinct_cases")
+pytestmark = pytest.mark.usefixtures("states_are_checked")
 
 
 def check(case: Case, *cuts: list[int], limits: EngineLimits = CLEANED_EARLY) -> None:

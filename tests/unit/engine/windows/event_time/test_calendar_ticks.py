@@ -27,8 +27,6 @@ from tests.spec.comparing import differences
 from tests.spec.strategies import Case, cuts
 from tests.spec.test_split_and_merge import Division, check_case, divisions
 
-pytestmark = pytest.mark.usefixtures("distinct_cases")
-
 SECOND = 10**9
 DAY = 86_400 * SECOND
 ZONES = ["UTC", "Europe/Berlin", "America/Sao_Paulo", "Pacific/Apia", "Asia/Kathmandu", "Australia/Lord_Howe"]

@@ -23,8 +23,6 @@ from tests.spec import event_oracle
 from tests.spec.oracle import Stored
 from tests.unit.replayer.test_player import briefly, everything
 
-pytestmark = pytest.mark.usefixtures("distinct_cases")
-
 FILE = """
 pipeline: idle
 streams:
