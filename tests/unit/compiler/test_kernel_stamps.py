@@ -102,7 +102,7 @@ RUN, STEP, REST, UNLINK = "contents.run", "contents._step", "contents.rest", "li
         pytest.param("sizes", "8", "9", {RUN, STEP}, id="a name that a module imports and passes on"),
         pytest.param("contents", "append(SIZE)", "append(1)", {RUN, STEP}, id="a call that changes a value in place"),
         pytest.param("contents", "    cast = SIZE", "    cast = 5", {RUN}, id="a binding below an if"),
-        pytest.param("tables", "rows = 1", "rows = 2", {REST}, id="a class under another name"),
+        pytest.param("saved_columns", "rows = 1", "rows = 2", {REST}, id="a class under another name"),
         pytest.param("kernel", "OPTIONS = 1", "OPTIONS = 2", ALL, id="the compiler's options"),
         pytest.param("lists", "return NIL  # nothing", "return NIL", set(), id="a comment"),
         pytest.param("lists", '"""Removes a row."""', '"""Takes a row out."""', set(), id="a docstring"),
