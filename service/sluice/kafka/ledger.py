@@ -275,7 +275,7 @@ def reset(
 
 
 def reset_parts(kafka: Mapping[str, str], query: str, buckets: int) -> None:
-    """Removes the positions of the parts of all buckets, also of those that an earlier start had. Before `reset`, which
+    """Removes the positions of the parts of all buckets, also of the buckets of earlier starts. Before `reset`, which
     fences as this does.
     """
     end_open_transaction(kafka, query)

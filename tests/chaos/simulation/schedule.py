@@ -550,7 +550,7 @@ class Simulation:
             del self.disk.folder_of(Path("/a/checkpoint"))["checkpoint"]
 
     def _lose_machine(self, seconds: float) -> None:
-        """The checkpoint is gone, and of the records those that the snapshots in the store make needless. Of one bucket
+        """The checkpoint is gone, and so are the records that the snapshots in the store make needless. Of one bucket
         the newest of two may be damaged.
         """
         self._lose_disk(seconds)

@@ -138,7 +138,7 @@ def _states(simulation: Simulation) -> Iterator[str]:
 
 
 def _plans(simulation: Simulation, plan: Plan) -> dict[int, Planned]:
-    """The plans of all batches, also of those that the product has removed from the ledger."""
+    """The plans of all batches, also the plans that the product has removed from the ledger."""
     before = ledger.plan_key(plan.pipeline.name, plan.query, 0)[:-1]
     keyed = [(record.key or b"", record.value) for _, record in _committed(simulation, ledger.TOPIC)]
     return {

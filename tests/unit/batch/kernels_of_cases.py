@@ -1,4 +1,4 @@
-"""A program that prints each kernel that conformance cases need beyond those that were compiled in advance.
+"""A program that prints each kernel that conformance cases need and that was not compiled in advance.
 
 Without arguments everything is compiled first, for all cases; with names of cases the parts of each case's pipeline, in
 a process of its own.
