@@ -108,11 +108,16 @@ def load(data: Data, form: Format) -> dict[str, pa.Buffer]:
     except (pa.ArrowException, StopIteration) as error:
         msg = f"the saved state cannot be read: {error}"
         raise StateError(msg) from error
-    written = (batch.schema.metadata or {}).get(b"format", b"none").decode()
+    require_format(batch.schema, form)
+    return {name: _bytes(batch.column(name)) for name in batch.schema.names}
+
+
+def require_format(schema: pa.Schema, form: Format) -> None:
+    """Raises StateError if the schema of a saved state does not have this format in its metadata."""
+    written = (schema.metadata or {}).get(b"format", b"none").decode()
     if written != str(form):
         msg = f"the saved state has format {written}; this version reads format {form}"
         raise StateError(msg)
-    return {name: _bytes(batch.column(name)) for name in batch.schema.names}
 
 
 def column(data: pa.Buffer, dtype: np.dtype | type, width: int | None = None) -> np.ndarray:

@@ -259,9 +259,8 @@ class AggregateOperator(BatchOperator[AggregateState]):
             if used[0] < len(events) // 2:  # the next item may need more room than there is
                 events = np.empty(2 * len(events), processing_time.EVENT)
             firing_count = int(used[1])
-            firings = grown(
-                firings, firing_count, firing_count + len(events)
-            )  # at most one firing for each event or item
+            # at most one firing for each event or item
+            firings = grown(firings, firing_count, firing_count + len(events))
             used[0] = 0
         if rest is not None:
             yield self._rest_events(state, rest, firings[: used[1]])
@@ -272,10 +271,8 @@ class AggregateOperator(BatchOperator[AggregateState]):
         """The events and the firings of a final mark that flushes all partitions, behind the firings before it."""
         event, at = rest
         stored, firing_count = int(state.scalars[STORED]), len(firings)
-        events, firings = (
-            np.empty(2 * stored, processing_time.EVENT),
-            grown(firings, firing_count, firing_count + stored),
-        )
+        events = np.empty(2 * stored, processing_time.EVENT)
+        firings = grown(firings, firing_count, firing_count + stored)
         used = np.array([0, firing_count])
         window = processing_time.window_of(self.program.clause, state, state.sources, events, firings, used)
         processing_time.flush_rest(window, at, event)

@@ -289,11 +289,11 @@ class AggregateState(WindowTables):
         if not self.top:
             return np.zeros(0, np.int64)
         chained = "chain" in self.declared  # by the window; otherwise each group is chained
-        lists, member_count, links = (
+        lists, numbers, links = (
             (self.partitions, partition, self.chain) if chained else (self.group_records, group, self.links)
         )
-        count = min(len(member_count), len(lists))
-        holding = (member_count[:count] != NIL) & (lists["size"][:count] > 0)
+        count = min(len(numbers), len(lists))
+        holding = (numbers[:count] != NIL) & (lists["size"][:count] > 0)
         heads = np.where(holding, lists["oldest"][:count] // self.block, NIL)
         slots, _ = walked(heads, links["younger"] // self.block)  # -1 // block is -1, so NIL stays NIL
         return slots

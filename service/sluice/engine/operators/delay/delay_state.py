@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from sluice.columns.interner import Interner
-from sluice.columns.saved_columns import Data, Format, Saved, SavedRecord, StateError
+from sluice.columns.saved_columns import Data, Format, Saved, SavedRecord, StateError, require_format
 from sluice.columns.state_tables import PartOfKey
 from sluice.engine.stream.items import MAX_TIME, TUPLE, Items, concatenated
 from sluice.engine.stream.mark_alignment import items_of, record_of
@@ -27,12 +27,9 @@ DUE = "@due"
 def read_table(data: Data, form: Format) -> tuple[dict[str, str], pa.Table]:
     """The metadata and the rows of a saved state. Raises StateError if it has another format."""
     with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
-        metadata = {key.decode(): text.decode() for key, text in (reader.schema.metadata or {}).items()}
         rows = reader.read_all()
-    if metadata.get("format") != str(form):
-        msg = f"the saved state has format {metadata.get('format', 'none')}; this version reads format {form}"
-        raise StateError(msg)
-    return metadata, rows
+    require_format(rows.schema, form)
+    return {key.decode(): text.decode() for key, text in rows.schema.metadata.items()}, rows
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sluice.columns.key_bytes import key_codes
+from sluice.columns.key_bytes import partition_codes
 from sluice.columns.saved_columns import Data
 from sluice.columns.scratch_buffers import grown
 from sluice.engine.contents import window_inspection
@@ -132,8 +132,7 @@ class JoinOperator(Stateful[JoinState]):
         items, values, unread = readable(items, port.reads, self.spec.name)
         is_tuple = items.kind == TUPLE
         arrivals = np.zeros(len(items), MATCH_STATE)
-        if port.partition_by:
-            arrivals["partition"][is_tuple] = key_codes([values.column(i) for i in port.partition_by], side.keys)
+        arrivals["partition"][is_tuple] = partition_codes(values, port.partition_by, side.keys)
         slots = side.slots(values.num_rows)
         port.store(side.words, slots, values, state.strings)
         arrivals["at"], arrivals["event"], arrivals["kind"] = items.at, items.event, items.kind
