@@ -25,7 +25,9 @@ def registry_that(answer: Answer, *, answer_s: float = 20.0) -> Iterator[Registr
     with socket.create_server(("127.0.0.1", 0)) as server:
         threading.Thread(target=_serve, args=(server, answer), daemon=True).start()
         port = server.getsockname()[1]
-        yield Registry((("url", f"http://127.0.0.1:{port}"), ("max.retries", "0"), ("timeout", "5")), answer_s)
+        registry = Registry((("url", f"http://127.0.0.1:{port}"), ("max.retries", "0"), ("timeout", "5")), answer_s)
+        with registry._client:  # noqa: SLF001 - the service never closes it; here an open connection would be a warning
+            yield registry
         server.shutdown(socket.SHUT_RDWR)
 
 

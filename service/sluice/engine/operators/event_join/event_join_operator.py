@@ -37,7 +37,7 @@ from sluice.engine.operators.event_join.event_join_records import (
 )
 from sluice.engine.operators.event_join.event_join_state import EventJoinState
 from sluice.engine.operators.join import join_kernel
-from sluice.engine.operators.join.join_input import JoinInput, place, until_final
+from sluice.engine.operators.join.join_input import JoinInput, of_interest, place, until_finished
 from sluice.engine.operators.join.join_outputs import PairExpressions, StoredPairs
 from sluice.engine.operators.join.join_state import SIDES
 from sluice.engine.operators.one_input import with_times
@@ -121,7 +121,8 @@ class EventJoinOperator(Stateful[EventJoinState]):
         arrivals = np.empty(sum(len(arrived) for arrived, _, _ in ports), ARRIVAL)
         same = self.spec.left.stream == self.spec.right.stream
         join_kernel.merge(ports[LEFT][0], ports[RIGHT][0], same, arrivals)
-        arrivals = self._with_watermarks(state, arrivals)
+        running = [number for number in (LEFT, RIGHT) if not state.scalars[LEFT_FINAL + number]]
+        arrivals = self._with_watermarks(state, until_finished(arrivals, running))
         state.reserve_keys()
         pairs, late = self._handle(state, arrivals)
         outputs, unmade = self._expressions.outputs(_stored(state), pairs)
@@ -160,11 +161,11 @@ class EventJoinOperator(Stateful[EventJoinState]):
     def _arrive(self, state: EventJoinState, number: int, items: Items) -> tuple[np.ndarray, Items, list[Items | None]]:
         """Gives each tuple of a port a slot, and stores its words; `number` is LEFT or RIGHT.
 
-        Returns the arrivals up to the port's final mark, the items that they are, and the rejected tuples: those
-        without a time (I3), and those for which a key has no value.
+        Returns the arrivals up to the port's final mark and all watermarks, the items that they are, and the rejected
+        tuples: those without a time (I3), and those for which a key has no value.
         """
         port, name = self._ports[number], self.spec.name
-        items = items.first(0) if state.scalars[LEFT_FINAL + number] else until_final(items)
+        items = of_interest(items, final=bool(state.scalars[LEFT_FINAL + number]))
         items, values, unread = readable(items, port.reads, name)
         items, values, times, untimed = with_times(self._times[number], "join", items, values, name)
         is_tuple = items.kind == TUPLE

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -110,13 +111,27 @@ class JoinInput:
         return key, bucket
 
 
-def until_final(items: Items) -> Items:
-    """The tuples, clearings and watermarks up to the final mark, and the final mark. Window marks are dropped (P6)."""
+def of_interest(items: Items, *, final: bool) -> Items:
+    """The tuples and clearings up to the final mark, the final mark, and all watermarks: that of a stream which is idle
+    advances behind the final mark, too (Q1). Window marks are dropped (P6). `final`: the final mark came before.
+    """
     ends = np.flatnonzero(items.kind == FINAL)
-    if len(ends):
-        items = items.first(int(ends[0]) + 1)
-    kept = (items.kind == TUPLE) | (items.kind == FINAL) | (items.kind == WATERMARK) | (items.kind == CLEAR)
+    end = 0 if final else int(ends[0]) + 1 if len(ends) else len(items)
+    kept = (items.kind == TUPLE) | (items.kind == FINAL) | (items.kind == CLEAR)
+    kept[end:] = False
+    kept |= items.kind == WATERMARK
     return items if kept.all() else items.only(kept)
+
+
+def until_finished(arrivals: np.ndarray, running: Iterable[int]) -> np.ndarray:
+    """Drops the watermarks behind the mark with which the join is final (P14). `running`: the ports without whose final
+    marks it is not, of which none came before.
+    """
+    ends = np.flatnonzero(arrivals["kind"] == FINAL)
+    if not set(running) <= set(arrivals["port"][ends].tolist()):
+        return arrivals
+    behind = np.flatnonzero(arrivals["kind"] == WATERMARK)
+    return np.delete(arrivals, behind[behind > ends[-1]])
 
 
 def place(items: Items) -> np.ndarray:

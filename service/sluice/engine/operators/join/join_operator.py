@@ -16,7 +16,7 @@ from sluice.columns.scratch_buffers import grown
 from sluice.engine.contents import window_inspection
 from sluice.engine.contents.window_inspection import InspectedWindow
 from sluice.engine.operators.join import join_kernel
-from sluice.engine.operators.join.join_input import JoinInput, place, until_final
+from sluice.engine.operators.join.join_input import JoinInput, of_interest, place, until_finished
 from sluice.engine.operators.join.join_kernel import FROZEN, LEFT, MATCH_STATE, REACHED, RIGHT
 from sluice.engine.operators.join.join_outputs import JoinOutputs, PairExpressions, StoredPairs, empty_port
 from sluice.engine.operators.join.join_state import SIDES, JoinState, SideState
@@ -79,7 +79,8 @@ class JoinOperator(Stateful[JoinState]):
         of_right, right_unread = self._arrive(state, RIGHT, right)
         arrivals = np.empty(len(of_left) + len(of_right), MATCH_STATE)
         join_kernel.merge(of_left, of_right, self.spec.left.stream == self.spec.right.stream, arrivals)
-        arrivals = self._with_watermarks(state, arrivals)
+        running = [number for number in self._ending if not state.sides[number].state[FROZEN]]
+        arrivals = self._with_watermarks(state, until_finished(arrivals, running))
         state.reserve_keys()
         sides = [_side(port, side, len(arrivals)) for port, side in zip(self._ports, state.sides, strict=True)]
         pairs = self._run(state, sides[LEFT], sides[RIGHT], arrivals, clock.end)
@@ -123,10 +124,11 @@ class JoinOperator(Stateful[JoinState]):
     def _arrive(self, state: JoinState, number: int, items: Items) -> tuple[np.ndarray, Items | None]:
         """Gives each tuple of a port a slot, and stores its words; `number` is LEFT or RIGHT.
 
-        Gives the arrivals up to the port's final mark, with the codes of their keys, and the rejected tuples.
+        Gives the arrivals up to the port's final mark and all watermarks, with the codes of their keys, and the
+        rejected tuples.
         """
         port, side = self._ports[number], state.sides[number]
-        items = items.first(0) if side.state[FROZEN] else until_final(items)
+        items = of_interest(items, final=bool(side.state[FROZEN]))
         if number not in self._ending:  # a final mark of a table has no effect (M6)
             items = items.only((items.kind == TUPLE) | (items.kind == CLEAR))
         items, values, unread = readable(items, port.reads, self.spec.name)

@@ -293,3 +293,61 @@ def test_a_watermark_of_the_clock_closes_sliding_times_by_topic_partition_then_e
     events = [{"at": 6, "tuple": {"k": k, "t": 6.0}, "topic_partition": source} for k, source in rows]
     found = everything(load_text(TWO_TOPIC_PARTITIONS, "two"), [*events, {"at": 30}])
     assert [record["tuple"]["k"] for record in found if "tuple" in record] == ["c", "d", "a", "b"]
+
+
+FINAL_SIDE = """
+pipeline: sides
+streams:
+  l: {topic: l, schema: {t: float64}, event_time: {attribute: t, lag: 0, idle_after: 3, advance: true}}
+  r: {topic: r, schema: {u: float64}, event_time: {attribute: u, lag: 0, idle_after: 3, advance: true}}
+  pairs: {event_time: t}
+  out: {topic: out}
+operators:
+  - {name: j, join: {left: l, right: r}, %s, output: {pairs: {t: t}}}
+  - {name: panes, aggregate: pairs, window: "timeInterval, intervalDuration(10)", output: {out: {n: Count()}}}
+"""
+PAIR = [{"at": 5, "stream": "l", "tuple": {"t": 5.0}}, {"at": 5, "stream": "r", "tuple": {"u": 5.0}}]
+
+
+@pytest.mark.parametrize("side", ["l", "r"])
+@pytest.mark.parametrize(
+    "window",
+    [
+        "window: 'interval, before(0), after(0)'",
+        "window: asOf",
+        "window_left: 'sliding, count(1)', window_right: 'sliding, count(1)'",
+    ],
+)
+@pytest.mark.parametrize("size", [1, 9])
+def test_the_watermark_of_a_join_follows_the_clock_after_the_final_mark_of_a_side(window: str, side: str, size: int):
+    """I8. The side is idle from 8 on; 10 is the first step at which the pane closes."""
+    pipeline = load_text(FINAL_SIDE % window, "sides")
+    events = [*PAIR, {"at": 6, "stream": side, "punct": "final"}, {"at": 9.5}, {"at": 40}]
+    player = Player(pipeline, {"l": 1, "r": 1})
+    state, records = player.graph.initial(), []
+    for batch in Cutter(pipeline.inputs).batches(list(numbered(events)), size):
+        records += [record for record in player.feed(state, batch) if "tuple" in record]
+        state = player.graph.load(player.graph.save(state))
+    assert [(record["after"], record["tuple"]) for record in records] == [(4, {"n": 1})]
+
+
+OUTER = (FINAL_SIDE % "window: 'interval, before(0), after(0)'").partition("  - {name: panes")[0]
+OUTER = OUTER.replace("pairs: {event_time: t}\n  out: {topic: out}", "pairs: {topic: out}")
+OUTER = OUTER.replace("output:", "algorithm: leftOuter, output:")
+
+
+@pytest.mark.parametrize("size", [1, 9])
+@pytest.mark.parametrize(
+    ("finals", "expected"), [("l", [(3, "tuple")]), ("lr", [(3, "punct")])], ids=["of one side", "of both"]
+)
+def test_an_unmatched_tuple_leaves_unless_the_join_is_final(finals: str, expected: list[tuple[int, str]], size: int):
+    """P14. Both sides are idle from 8 and 9 on; the tuple is left alone at the first step after."""
+    pipeline = load_text(OUTER, "outer")
+    marks = [{"at": 6, "stream": side, "punct": "final"} for side in finals]
+    events = [PAIR[0], {"at": 5, "stream": "r", "tuple": {"u": 4.0}}, *marks, {"at": 40}]
+    player = Player(pipeline, {"l": 1, "r": 1})
+    state, records = player.graph.initial(), []
+    for batch in Cutter(pipeline.inputs).batches(list(numbered(events)), size):
+        records += [record for record in player.feed(state, batch) if record.get("stream") == "pairs"]
+        state = player.graph.load(player.graph.save(state))
+    assert [(record["after"], "tuple" if "tuple" in record else "punct") for record in records] == expected
