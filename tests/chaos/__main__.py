@@ -40,10 +40,11 @@ from tests.chaos.brokers import Brokers
 from tests.chaos.checker import HIDDEN_S, OpenTransactions, Reader, complete, violations, wanted
 from tests.chaos.faults import FAULTS, RESTARTED, World, group_of, modes_of, possible
 from tests.chaos.flows import EXTRA, random_flows
-from tests.chaos.load import TOPIC_PARTITIONS, Load, create_partitions
+from tests.chaos.load import TOPIC_PARTITIONS, Load
 from tests.chaos.resources import Resources
 from tests.chaos.surroundings import CHECKPOINT, Mode, Surroundings
 from tests.recovery.harness.sluice_process import SluiceProcess
+from tests.unit.kafka.broker_tools import add_topic_partitions
 
 NAME, DEAD = "chaos", "dead"
 RATE = 150.0
@@ -219,7 +220,7 @@ class Campaign:
         stream = self._random.choice(grown) if grown else ""
         if not stream or stream in self._load.grown:
             return "no topic to grow"
-        create_partitions(self._brokers.direct, f"{NAME}.{stream}", TOPIC_PARTITIONS + 1)
+        add_topic_partitions(self._brokers.direct, f"{NAME}.{stream}", TOPIC_PARTITIONS + 1)
         self._load.grown.add(stream)
         return f"the topic of {stream} has {TOPIC_PARTITIONS + 1} topic partitions"
 

@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewPartitions
 
 from sluice.kafka.client import client_properties
 from tests.chaos.flows import Flow, Sent
@@ -20,13 +19,6 @@ from tests.recovery.harness.waiting import wait_until
 TOPIC_PARTITIONS = 3
 #: a record that comes in no topic partition within this time is a fault of the campaign, not of the service
 DELIVERY_MS = 300_000
-
-
-def create_partitions(kafka: Mapping[str, str], topic: str, count: int) -> None:
-    """Gives the topic so many topic partitions."""
-    admin = AdminClient(dict(kafka))  # its futures end with it
-    (created,) = admin.create_partitions([NewPartitions(topic, count)]).values()
-    created.result(30)
 
 
 class Load:

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import IsolationLevel
-from confluent_kafka.admin import AdminClient, NewPartitions
 
 from sluice.kafka import ledger
 from sluice.kafka.batch_report import Entry
@@ -19,7 +18,7 @@ from tests.recovery.harness.output_reader import shown
 from tests.recovery.harness.service import Service
 from tests.recovery.harness.shared_service import Shared, created
 from tests.recovery.harness.sums_and_runs import FILE, OUTPUTS, tuples
-from tests.unit.kafka.broker_tools import visible
+from tests.unit.kafka.broker_tools import add_topic_partitions, visible
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
@@ -251,15 +250,13 @@ def test_p21_an_output_gets_topic_partitions_while_a_batch_is_in_parts(services,
     service.await_rest()
     one_of_two(service, "part-written")
     service.kill()
-    admin = AdminClient(service.kafka)
-    (grown,) = admin.create_partitions([NewPartitions(service.topic("sums"), now)]).values()
-    grown.result()
+    add_topic_partitions(service.kafka, service.topic("sums"), now)
     service.start()
+    service.await_log("then the query starts again with the present topic partitions")
     service.await_rest()
     rows = [shown(message) for place in range(now) for message in service.messages("sums", place)]
     wanted = [row for place, some in service.expected().items() if place[0] == "sums" for row in some]
     assert sorted(map(str, rows)) == sorted(map(str, wanted))
-    assert "then the query starts again with the present topic partitions" in service.log()
     service.end()
 
 

@@ -9,10 +9,11 @@ from functools import partial
 
 import pytest
 from confluent_kafka import TopicPartition
-from confluent_kafka.admin import AdminClient, NewPartitions
+from confluent_kafka.admin import AdminClient
 
 from sluice.kafka.kafka_errors import DataLossError, TopicError
 from sluice.kafka.ledger import last_entry
+from tests.unit.kafka.broker_tools import add_topic_partitions
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
@@ -49,9 +50,7 @@ def test_topic_partitions_that_are_added_while_it_runs_are_read_from_their_begin
     def grow_once():
         if not grown:
             grown.append(True)
-            client = admin(service)
-            (future,) = client.create_partitions([NewPartitions(service.topic("in"), 2)]).values()
-            future.result()
+            add_topic_partitions({"bootstrap.servers": service.broker}, service.topic("in"), 2)
             service.send("in", [row("a", 2, 1), row("b", 3, 1), MARK | {"partition": 1}])
         return len(service.read("out")) == 4
 

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import ctypes
 import time
+from collections.abc import Mapping
 from ctypes import c_ssize_t, c_void_p
 from pathlib import Path
 from typing import Any
 
 import confluent_kafka
 from confluent_kafka import Consumer, IsolationLevel, TopicPartition
+from confluent_kafka.admin import AdminClient, NewPartitions
 
 from sluice.kafka.requests import send_request
+from tests.recovery.harness.waiting import wait_until
 
 
 def produce_with_header(kafka: dict[str, str], topic: str, value: bytes, name: bytes) -> None:
@@ -31,6 +34,17 @@ def produce_with_header(kafka: dict[str, str], topic: str, value: bytes, name: b
     assert client.rd_kafka_producev(producer, *(part for field in fields for part in field)) == 0
     assert client.rd_kafka_flush(producer, 30_000) == 0
     client.rd_kafka_destroy(producer)
+
+
+def add_topic_partitions(kafka: Mapping[str, str], topic: str, count: int) -> None:
+    """Gives the topic so many topic partitions, and waits for them: a broker answers before its metadata have them."""
+    admin = AdminClient(dict(kafka))  # its futures end with it
+    (created,) = admin.create_partitions([NewPartitions(topic, count)]).values()
+    created.result(30)
+    wait_until(
+        lambda: len(admin.list_topics(topic, timeout=10).topics[topic].partitions) == count,
+        f"{topic} has {count} topic partitions",
+    )
 
 
 def visible(kafka: dict[str, str], topic: str, partition: int = 0) -> list:
