@@ -851,7 +851,7 @@ def constant(text: str) -> int | float:
 
 
 def nanoseconds(seconds: float | str) -> int:
-    return int(Decimal(str(seconds)) * SECOND)
+    return round(Decimal(str(seconds)) * SECOND)
 
 
 def key_bytes(key: Key) -> bytes:

@@ -1,7 +1,7 @@
 """Streams whose watermark follows the clock while they are quiet (`advance`), one moment at a time: slow, obvious, and
 written as rules E3 to E5, Q1 to Q5 and F5 read.
 
-The windows are those of the other oracles. Times are whole milliseconds.
+The windows are those of the other oracles, which count whole milliseconds. Times here are nanoseconds.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from typing import Any
 
 from tests.spec import event_oracle, oracle, session_oracle
@@ -17,7 +18,7 @@ from tests.spec.event_oracle import MILLISECOND, BoundedFiring, SlidingTime
 
 Record = dict[str, Any]
 #: how many steps have the same length, before those of twice the length, and the least length (Q3)
-STEPS, LEAST_STEP = 100, 10
+STEPS, LEAST_STEP = 100, 10 * MILLISECOND
 
 
 @dataclass
@@ -87,15 +88,11 @@ class Stream:
             yield from self.advanced(self.least())
 
 
-def milliseconds(seconds: float) -> int:
-    return round(seconds * 1000)
-
-
 def stream_of(operator: dict[str, Any], events: list[Record]) -> Stream:
     declared = operator["watermarks"]
-    lag, gap, idle = (milliseconds(declared[name]) for name in ("lag", "minimum_gap", "idle_after"))
+    lag, gap, idle = (oracle.nanoseconds(declared[name]) for name in ("lag", "minimum_gap", "idle_after"))
     sources = range(1 + max(event.get("topic_partition", 0) for event in events))
-    start = milliseconds(events[0]["at"])
+    start = oracle.nanoseconds(events[0]["at"])
     return Stream(lag, gap, idle, dict.fromkeys(sources, -math.inf), dict.fromkeys(sources, start))
 
 
@@ -114,7 +111,7 @@ class Quiet:
 
     def handle(self, number: int, event: Record) -> Iterator[Record]:
         """The records of one event, after what is due by then."""
-        at, source = milliseconds(event["at"]), event.get("topic_partition", 0)
+        at, source = oracle.nanoseconds(event["at"]), event.get("topic_partition", 0)
         if not self.operator.live:
             return  # P14
         yield from self.pass_time(at)
@@ -127,18 +124,23 @@ class Quiet:
         if "tuple" in event:
             yield from self.operator.take(number, event["tuple"], source)
             if self.early is not None:
-                yield from self.early.counted(at * MILLISECOND)
+                yield from self.early.counted(at)
             values = oracle.typed(event["tuple"], self.operator.schema)
-            for watermark in self.stream.tuple(source, event_oracle.milliseconds(values[self.operator.event_time])):
-                yield from self.operator.emitted(self.window.advance(watermark))
+            time = event_oracle.milliseconds(values[self.operator.event_time]) * MILLISECOND
+            for watermark in self.stream.tuple(source, time):
+                yield from self.operator.emitted(self.advanced(watermark))
 
     def pass_time(self, now: int) -> Iterator[Record]:
         """What happens until `now`, inclusive: early results, and what the watermarks of the clock cause."""
-        while self.early is not None and (due := min(self.early.due(), default=math.inf)) <= now * MILLISECOND:
-            instant = int(min(due, self.stream.next_moment() * MILLISECOND))
-            yield from self.at_instant(self.early, self.early.due().get(instant, []), instant // MILLISECOND)
+        while self.early is not None and (due := min(self.early.due(), default=math.inf)) <= now:
+            instant = int(min(due, self.stream.next_moment()))
+            yield from self.at_instant(self.early, self.early.due().get(instant, []), instant)
         for watermark in self.stream.moments(now):
-            yield from self.operator.emitted(self.window.advance(watermark))
+            yield from self.operator.emitted(self.advanced(watermark))
+
+    def advanced(self, watermark: int) -> Iterator[BoundedFiring]:
+        """The results of a watermark, which may be between two milliseconds."""
+        return self.window.advance(Fraction(watermark, MILLISECOND))
 
     def at_instant(self, early: Early, due: list[Open], now: int) -> Iterator[Record]:
         """Early results, and what a watermark of the clock causes then, are in order of their windows and keys (F5)."""
@@ -156,7 +158,7 @@ class Quiet:
             for one in open_windows(self.window)
             if isinstance(one.result, BoundedFiring)
         }
-        found = [(firing.start, Open(firing.start, firing)) for firing in self.window.advance(watermark)]
+        found = [(firing.start, Open(firing.start, firing)) for firing in self.advanced(watermark)]
         return [replace(one, order=reach.get((one.rank[1], start), start)) for start, one in found]
 
 
