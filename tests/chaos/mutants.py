@@ -110,12 +110,11 @@ def by_simulation(root: Path, mutant: Mutant, arguments: argparse.Namespace) -> 
 
 
 def simulated(result: subprocess.CompletedProcess[str], first: int) -> Found:
-    """The first violation, and the number of schedules until then."""
+    """The first violation, and the number of schedules until it came."""
     if result.returncode not in (0, 1) or not result.stdout:
         return Found("", f"failed: {result.stderr[-300:]}")
     if seed := SEED.search(result.stdout):
-        count = int(seed[1]) - first + 1
-        return Found(f"{count} schedule{'s' if count > 1 else ''}", seed[2][:120])
+        return Found(str(int(seed[1]) - first + 1), seed[2][:120])
     return Found("", f"nothing in {result.stdout.split(' schedules')[0].split()[-1]} schedules")
 
 
@@ -148,24 +147,24 @@ CAMPAIGNS: dict[str, Callable[[Path, Mutant, argparse.Namespace], Found]] = {
 }
 
 
-def row_of(mutant: Mutant, arguments: argparse.Namespace) -> tuple[str, str]:
-    """Of the campaigns the first one that finds the bug, and after what; empty texts if none does."""
+def row_of(mutant: Mutant, arguments: argparse.Namespace) -> str:
+    """After what the first of the campaigns finds the bug, as in `Found`; empty if none does."""
     with tempfile.TemporaryDirectory(prefix="sluice-mutant-") as folder:
         root = planted(mutant, Path(folder))
         for campaign in arguments.by or ["simulation", "tests"]:
             found = CAMPAIGNS[campaign](root, mutant, arguments)
             print(f"{mutant.name:38} {campaign:11} {found.after or 'not found':16} {found.how}", flush=True)  # noqa: T201
             if found.after:
-                return campaign, found.after
-    return "", ""
+                return found.after
+    return ""
 
 
-def with_rows(page: str, rows: dict[str, tuple[str, str]], begin: str = BEGIN, end: str = END) -> str:
+def with_rows(page: str, rows: dict[str, str], begin: str = BEGIN, end: str = END) -> str:
     """The page with these rows in its list. The rows of bugs that were not run stay as they are."""
     before, _, rest = page.partition(begin)
     table, _, behind = rest.partition(end)
     lines = {line.split("`")[1]: line for line in table.splitlines() if line.startswith("* `")}
-    lines |= {name: f"* `{name}`: {', '.join(filter(None, found)) or 'not found'}" for name, found in rows.items()}
+    lines |= {name: f"* `{name}`: {after or 'not found'}" for name, after in rows.items()}
     kept = [lines[name] for name in sorted(lines.keys() & {mutant.name for mutant in mutants()})]
     return "\n".join([before + begin.rstrip("\n"), *kept, end + behind])
 
@@ -189,7 +188,7 @@ def main() -> int:
             page = project_file(PAGE)
             place = BY_CHAOS if arguments.by == ["chaos"] else (BEGIN, END)
             page.write_text(with_rows(page.read_text(), {mutant.name: rows[mutant.name]}, *place))
-    return 0 if all(campaign for campaign, _ in rows.values()) else 1
+    return 0 if all(rows.values()) else 1
 
 
 if __name__ == "__main__":
