@@ -20,7 +20,7 @@ from sluice.spark.spark_internals import JavaObject
 QUIET_S = 2.0
 #: the wait as a part of the time for which the query has been quiet, and its bound in seconds: a new topic partition
 #: is found after it
-PART, MAX_S = 0.25, 5.0
+PART, MAX_S = 0.25, 30.0
 #: the name of the source in Spark's messages
 NAME = "the wait for records"
 
