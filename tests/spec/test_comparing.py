@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.spec.comparing import differences
+from tests.spec.comparing import differences, with_groups_in_any_order
 
 
 def tuples(*rows: dict[str, Any], after: int = 0) -> list[dict[str, Any]]:
@@ -51,6 +51,12 @@ def test_different_values(a: Any, b: Any):
 def test_an_order_is_free_only_where_the_case_says_so(got: Any, expected: Any, free: dict[str, Any]):
     assert differences(got, expected, {"operator": {}, "unordered": free}) == []
     assert differences(got, expected, {"operator": {}}) != []
+
+
+def test_counts_by_group_are_in_the_order_of_the_groups_which_is_free():
+    """Also those of a part of the window."""
+    output = {"all": "CountByGroup()", "some": "CountByGroup(where: v > 2)", "list": "Collect(v)"}
+    assert with_groups_in_any_order({"operator": {"output": output}})["unordered"]["lists"] == ["all", "some"]
 
 
 def test_pairs_stay_pairs():
