@@ -143,11 +143,30 @@ def _by_schema(attribute: Attribute, fields: Mapping[Path, Mapping[str, Any]]) -
     """The attribute as the schema says: which texts are decimals, which numbers are times, and what may be null."""
     field = fields.get(attribute.path)
     if field is None:
-        return attribute
-    form = _logical(str(field.get("name")), field, attribute) or attribute.form
+        return _as_member_of_map(attribute) if _in_map(attribute.path, fields) else attribute
+    form = _logical(str(field.get("name")), field, attribute) or _with_nulls(field, attribute.form)
     if field.get("optional") and form is not None:
         return replace(attribute, form=form.without_inside, absence="may be null")
     return replace(attribute, form=form)
+
+
+def _in_map(path: Path, fields: Mapping[Path, Mapping[str, Any]]) -> bool:
+    around = (fields.get(path[:length], {}) for length in range(1, len(path)))
+    return any(field.get("type") == "map" for field in around)
+
+
+def _as_member_of_map(attribute: Attribute) -> Attribute:
+    """The attribute of a key that is in the map of each sampled record. Others may lack it."""
+    return replace(attribute, form=attribute.form and attribute.form.without_inside, absence="a map may lack it")
+
+
+def _with_nulls(field: Mapping[str, Any], form: Form | None) -> Form | None:
+    """The form of a list or a map; its items or values may be null if the schema says so."""
+    inner = field.get("items") or field.get("values")
+    nullable = isinstance(inner, dict) and inner.get("optional") and form is not None and form.type[-1:] == ">"
+    if form is None or not nullable or form.inside or form.pairs or form.type[-2:] == "?>":
+        return form
+    return replace(form, type=f"{form.type[:-1]}?>")
 
 
 def _logical(name: str, field: Mapping[str, Any], attribute: Attribute) -> Form | None:

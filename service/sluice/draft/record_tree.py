@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from sluice.draft.name_words import unit_of_time
+from sluice.model.members import MAX_STEPS
 
 #: the names of members and positions of items that lead to a value; empty: the document itself
 Path = tuple[str | int, ...]
@@ -27,6 +28,8 @@ MIN_SHARE = 99
 MIN_NAMES, MAX_USE = 12, 25
 #: the fewest lists whose items are known by their names
 MIN_LISTS = 8
+#: the most steps of a path; a source may begin with the members of an envelope, or with `key`
+LONGEST = MAX_STEPS - 2
 #: the longest list whose items differ in kind that is read item by item
 MAX_ITEMS = 12
 
@@ -73,7 +76,7 @@ def kind(value: object) -> str:
 def _below(path: Path, pairs: Sequence[tuple[int, Any]], documents: int) -> Iterator[Place]:
     numbered = [(row, value) for row, value in pairs if value is not None]
     values = [value for _, value in numbered]
-    steps = _steps(path, values)
+    steps = _steps(path, values) if len(path) < LONGEST else ()
     if not steps:
         yield Place(path, values, [row for row, _ in numbered], documents)
     for step in steps:

@@ -43,6 +43,8 @@ NUMBERS = "value"
 WHOLES = {list: "items", str: "text", dict: "object"}
 #: the beginning of the headers of the service itself
 OWN = "sluice-"
+#: how a text begins that is probably JSON with a mistake, and neither a row of CSV nor a line such as "[INFO] started"
+JSON_BEGIN = re.compile(r'\s*(\{|\[\s*[\[{"])')
 #: whole numbers that may be beyond 64 bits, which orjson reads as float64
 WIDE = re.compile(rb"\d{19}")
 
@@ -164,6 +166,9 @@ def _json(topic: str, records: Sequence[_Filled]) -> Sample:
         raise DraftError(_no_objects(topic, records))
     envelope = envelope_of([document for document, _ in documents])
     rows = [(row, record) for document, record in documents if (row := envelope.row(document)) is not None]
+    if not rows:
+        all_gone = f"none of the {len(documents)} sampled changes of {topic} has a row behind it"
+        raise DraftError(f"{all_gone}, as all delete one; `--last N` reads more records")
     listed = envelope.attributes([document for document, _ in documents], [row for row, _ in rows])
     named = [attribute if attribute.path else replace(attribute, name=WHOLES[kind]) for attribute in listed]
     unreadable = len(records) - len(documents)
@@ -174,7 +179,7 @@ def _json(topic: str, records: Sequence[_Filled]) -> Sample:
 def _text_sample(topic: str, records: Sequence[_Filled]) -> Sample | None:
     """The sample of records that are rows of CSV or lines of text; None if they are neither, or JSON."""
     texts = [text for record in records if (text := _text(record.value)) is not None]
-    if len(texts) < len(records) or any(text.lstrip()[:1] in ("[", "{", '"') for text in texts):
+    if len(texts) < len(records) or any(map(JSON_BEGIN.match, texts)):
         return None
     table = csv_rows(texts)
     if table is None:

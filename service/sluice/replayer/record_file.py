@@ -13,7 +13,9 @@ import orjson
 from sluice.json_texts import items_of
 from sluice.replayer.event_file import WrittenEvent
 
-TAB, NULL = b"\t", b"null"
+TAB = b"\t"
+#: how consumers print a record without a value behind its key
+NULLS = (b"null", b"NULL", b"")
 #: what may stand between two values
 BETWEEN = re.compile(r"[\s,]*")
 
@@ -25,11 +27,11 @@ def events_of(content: bytes) -> Iterator[dict[str, Any]]:
     """
     lines = [line.rstrip(b"\r") for line in content.removeprefix(BOM_UTF8).split(b"\n") if line.strip()]
     documents = [_json(line) for line in lines]
-    if any(isinstance(document, dict) for document in documents) or (len(lines) > 1 and any(documents)):
+    keyed = _keyed(lines)
+    if keyed or any(isinstance(document, dict) for document in documents) or (len(lines) > 1 and any(documents)):
         values: Sequence[bytes | str] = lines
     else:
         values = _over_lines(content) or lines
-    keyed = _keyed(values) if values is lines else []
     yield from keyed or (_event(number, value) for number, value in enumerate(values))
 
 
@@ -48,13 +50,18 @@ def _event(number: int, value: bytes | str) -> dict[str, Any]:
     return {"at": number, "record": {"value": value}}
 
 
-def _keyed(lines: Sequence[bytes | str]) -> list[dict[str, Any]]:
-    """Keys and values, `null` for none; nothing if a line has no tab in front of JSON."""
-    parts = [line.partition(TAB) for line in lines if isinstance(line, bytes)]
-    if not all(value == NULL or isinstance(_json(value), dict | list) for _, _, value in parts):
+def _keyed(lines: Sequence[bytes]) -> list[dict[str, Any]]:
+    """Keys and values; nothing if a line has no tab, or if most values are neither JSON objects nor lists.
+
+    `null` of the console consumer, and of kcat `NULL` (-Z) or nothing, stand for none.
+    """
+    parts = [line.partition(TAB) for line in lines]
+    filled = [value for _, _, value in parts if value not in NULLS]
+    documents = sum(isinstance(_json(value), dict | list) for value in filled)
+    if not all(tab for _, tab, _ in parts) or 2 * documents <= len(filled) or not documents:
         return []
     return [
-        {"at": number, "record": {"key": key, "value": None if value == NULL else value}}
+        {"at": number, "record": {"key": key, "value": None if value in NULLS else value}}
         for number, (key, _, value) in enumerate(parts)
     ]
 

@@ -321,8 +321,19 @@ def test_records_that_are_lists_of_objects():
         (["21", "22.25"], ["    format: text", "      value: float64", "average_value: Average(value)"]),
         (['"on"', '"off"'], ["      text: {from: '$', type: string}", "last_text: Last(text)"]),
         (["on", "off"], ["    format: text", "      line: string", "last_line: Last(line)"]),
+        (["[INFO] on", "[WARN] off"], ["    format: text", "      line: string"]),
+        (['"a,b",1', '"c",2'], ["    format: csv", "      field_1: string", "      field_2: int64"]),
+        (['"a","1"', '"c","2"'], ["    format: csv", "      field_1: string", "      field_2: int64"]),
     ],
-    ids=["numbers of one place", "numbers", "texts in quotes", "lines"],
+    ids=[
+        "numbers of one place",
+        "numbers",
+        "texts in quotes",
+        "lines",
+        "lines in brackets",
+        "rows that begin with a quote",
+        "rows of quotes",
+    ],
 )
 def test_records_that_are_single_values(texts, rows):
     text = drafted([Sampled(text.encode(), b"lamp") for text in texts])
@@ -482,6 +493,7 @@ def test_a_key_that_no_attribute_has_is_read_from_the_record():
 OTHER = 'none of the 2 sampled records of trades is a JSON object; the first one begins with "\\\\xff". '
 EMPTY = "none of the 2 sampled records of trades has a value"
 REGISTRY = "the records of trades have a schema of a registry"
+DELETES = "none of the 2 sampled changes of trades has a row behind it"
 NONE = "no attribute of the records of trades can become an attribute of a stream "
 
 
@@ -494,6 +506,10 @@ NONE = "no attribute of the records of trades can become an attribute of a strea
         ([b'{"a": {}, "b-c": null}'], f"{NONE}(a: its objects are always empty; b_c: it is always null)"),
         ([None] * 2, f"{EMPTY}: all are tombstones; `--last N` reads more records"),
         ([b"{}"], f"{NONE}(they are empty objects)"),
+        (
+            [b'{"op": "d", "before": {"id": 1}, "after": null}'] * 2,
+            f"{DELETES}, as all delete one; `--last N` reads more records",
+        ),
     ],
     ids=[
         "no records",
@@ -502,6 +518,7 @@ NONE = "no attribute of the records of trades can become an attribute of a strea
         "no usable attribute",
         "tombstones",
         "empty objects",
+        "change events that all delete a row",
     ],
 )
 def test_records_that_do_not_suffice(values, message):
@@ -580,6 +597,35 @@ def test_a_text_with_json_has_a_hint():
 def test_a_schema_beside_a_single_value_is_no_attribute():
     record = {"schema": {"type": "double", "optional": False}, "payload": 1.5}
     assert [name for name, _ in pipeline(of(record, record)).streams["trades"].schema] == ["payload"]
+
+
+def test_values_in_lists_and_maps_may_be_null_as_the_schema_of_connect_says():
+    value = {"type": "int32", "optional": True}
+    fields = [
+        {"field": "tags", "type": "map", "keys": {"type": "string"}, "values": value},
+        {"field": "some", "type": "array", "items": value},
+        {"field": "rest", "type": "array", "items": {"type": "int32"}},
+    ]
+    record = {"schema": {"type": "struct", "fields": fields}, "payload": {"tags": {"a": 1}, "some": [1, 2], "rest": [1, 2]}}
+    text = of(record, record)
+    assert "tags_a: {from: payload.tags.a, type: int64?} # such as 1; a map may lack it" in text
+    assert "some: {from: payload.some, type: list<int64?>}" in text
+    assert "rest: {from: payload.rest, type: list<int64>}" in text
+
+
+@pytest.mark.parametrize(
+    ("depth", "type_"), [(57, "int64"), (58, "map<string, int64>"), (59, "json"), (60, "json"), (150, "json")]
+)
+def test_objects_that_are_too_deep_for_a_path_are_json(depth, type_):
+    """A path has at most 60 steps (PA1), two of which may be those of an envelope."""
+    record = {"v": 1, "d": json.loads('{"d":' * depth + "1" + "}" * depth)}
+    assert [str(type_) for _, type_ in pipeline(of(record, record)).streams["trades"].schema] == ["int64", type_]
+
+
+@pytest.mark.parametrize(("depth", "type_"), [(60, f"{'list<' * 60}int64{'>' * 60}"), (61, "json"), (150, "json")])
+def test_lists_that_are_too_deep_for_a_type_are_json(depth, type_):
+    record = {"v": 1, "d": json.loads("[" * depth + "1" + "]" * depth)}
+    assert [str(type_) for _, type_ in pipeline(of(record, record)).streams["trades"].schema] == ["int64", type_]
 
 
 def test_a_constant_version_is_no_measurement():

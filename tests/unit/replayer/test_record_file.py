@@ -44,6 +44,20 @@ def test_lines_of_a_key_and_a_value_with_a_tab_between_them():
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        (b'A\t{"v":1}\nB\t\nA\t{"v":2}\n', [b'{"v":1}', None, b'{"v":2}']),
+        (b'A\t{"v":1}\nB\tNULL\n', [b'{"v":1}', None]),
+        (b'A\t{"v":1}\nB\t{"v":\nA\t{"v":2}\n', [b'{"v":1}', b'{"v":', b'{"v":2}']),
+        (b'{"id":1}\t{"v":1}\n{"id":2}\tnull\n', [b'{"v":1}', None]),
+    ],
+    ids=["kcat's tombstone", "that of kcat -Z", "a value with a mistake", "keys that are JSON"],
+)
+def test_what_stands_behind_the_tab(lines, expected):
+    assert [event["record"]["value"] for event in events_of(lines)] == expected
+
+
 def test_events_are_what_they_are():
     event = {"at": 3, "record": {"value": {"a": 1}, "key": "k"}}
     assert list(events_of(b'{"at":3,"record":{"value":{"a":1},"key":"k"}}\n{"a":2}')) == [

@@ -8,30 +8,17 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, get_args, get_origin
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from sluice.config.syntax.durations import spelled_here
-from sluice.config.syntax.file_models.operator_models import (
-    KINDS,
-    SHAPES,
-    UNMATCHED,
-    AggregateShape,
-    AlignShape,
-    PortsShape,
-)
+from sluice.config.syntax.file_models.operator_models import KINDS, SHAPES, UNMATCHED, AggregateShape
 from sluice.config.syntax.file_models.pipeline_models import FileShape
-from sluice.config.syntax.file_models.stream_models import (
-    EventTimeShape,
-    KeyShape,
-    MarkWhenShape,
-    MemberShape,
-    StreamShape,
-)
+from sluice.config.syntax.file_models.stream_models import StreamShape
 from sluice.config.syntax.file_models.value_models import FileModel
 from sluice.config.syntax.other_systems import (
     key_of_a_stream_elsewhere,
@@ -61,6 +48,8 @@ EXPECTED = {
     "literal_error": "{expected}",
     "greater_than_equal": "a number that is at least {ge}",
     "less_than_equal": "a number that is at most {le}",
+    "greater_than": "a number above {gt:g}",
+    "less_than": "a number below {lt:g}",
     "finite_number": "a finite number",
 }
 
@@ -250,8 +239,11 @@ def key_elsewhere(path: Path, keys: Collection[str]) -> str | None:
     """What to write instead of an unknown key that other systems have in this part; None if it is not known."""
     key = str(path[-1])
     match path:
-        case ("operators", *_):
+        case ("operators", _, _):
             return key_of_another_system(key, keys)
+        case ("operators", *_):
+            other = key_of_another_system(key, keys)
+            return other if other in keys else None
         case ("streams", _, _):
             return key_of_a_stream_elsewhere(key)
         case ("streams", _, "event_time", _):
@@ -288,15 +280,27 @@ def owner(path: Path) -> str:
 
 
 def keys_at(path: Path, details: ErrorDetails) -> list[str]:
+    """The keys that the part of the file at this path may have."""
     model: type[FileModel] = FileShape
     if path[:1] == ("streams",):
-        inner: dict[str, type[FileModel]] = {"key": KeyShape, "event_time": EventTimeShape, "mark_when": MarkWhenShape}
-        model = inner.get(str(path[2:3] and path[2]), MemberShape if path[2:3] == ("schema",) else StreamShape)
+        model, path = StreamShape, path[2:]
     elif path[:1] == ("operators",):
-        model = next((SHAPES[str(step)] for step in details["loc"] if step in SHAPES), AggregateShape)
-        inside: dict[str, type[FileModel]] = {"join": PortsShape, "align": AlignShape}
-        model = inside.get(str(path[2:3] and path[2]), model)
+        model, path = next((SHAPES[str(step)] for step in details["loc"] if step in SHAPES), AggregateShape), path[2:]
+    steps = iter(path)
+    for step in steps:  # an index leaves the model as it is
+        inner = next((info.annotation for name, info in model.model_fields.items() if step in (name, info.alias)), None)
+        if any(get_origin(part) is dict for part in (inner, *get_args(inner))):
+            next(steps, None)  # a name that the user has chosen
+        model = next(models_in(inner), model)
     return [info.alias or name for name, info in model.model_fields.items()]
+
+
+def models_in(annotation: object) -> Iterator[type[FileModel]]:
+    """The models of the mappings that a type of a model has, such as those of `dict[str, Model] | None`."""
+    if isinstance(annotation, type) and issubclass(annotation, FileModel):
+        yield annotation
+    for part in get_args(annotation):
+        yield from models_in(part)
 
 
 def report_operator(path: Path, operator: Mapping[str, Any], report: Report) -> None:

@@ -49,15 +49,15 @@ _OPTIONAL = re.compile(
 DEEPEST = 60
 
 
-def _depth(text: str) -> int:
-    """How many angles are open at once."""
-    return max(accumulate((sign == "<") - (sign == ">") for sign in text), default=0)
+def is_too_deep(text: str) -> bool:
+    """Whether a type has more than DEEPEST types one in the other: so many angles are open at once."""
+    return max(accumulate((sign == "<") - (sign == ">") for sign in text), default=0) > DEEPEST
 
 
 def parse_type(text: str) -> Type:
     """The type that `text` names. Raises ValueError, whose message has the known names, if there is none."""
     word = re.sub(r"(\?\s*)+$", "?", text.strip())
-    if _depth(word) > DEEPEST:
+    if is_too_deep(word):
         raise ValueError(f"a type that is at most {DEEPEST} types deep")
     for row in TYPES:
         named = row.read(word, parse_type)
