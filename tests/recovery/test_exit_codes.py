@@ -210,3 +210,21 @@ def test_70_there_is_a_defect(service):
     service.start()
     assert service.await_end() == 70
     assert "an unexpected error (RuntimeError: a test asked for a failure" in service.sentence
+
+
+# ---- and no exit ------------------------------------------------------------------------------------------------------
+
+
+def test_a_kill_while_spark_writes_the_first_plan(service):
+    """It leaves a temporary file beside no plan, with which Spark alone would refuse the folder at each start."""
+    service.create("in", partitions=1)
+    service.start()
+    service.await_log("message=running")
+    service.kill()
+    for folder in ("offsets", "commits"):
+        (service.checkpoint / folder).mkdir(exist_ok=True)
+        for name in (".0.4711.tmp", "..0.4711.tmp.crc"):
+            (service.checkpoint / folder / name).write_bytes(b"v1")
+    service.send("in", [{"k": "key", "number": 1}])
+    service.start()
+    service.await_outputs()

@@ -77,6 +77,9 @@ SETTINGS = {
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
     ),
     "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
+    # A kill while Spark writes the first plan leaves a temporary file, with which Spark would never start again. The
+    # service has looked at the checkpoint before (state/checkpoint_start.py).
+    "spark.sql.streaming.verifyCheckpointDirectoryEmptyOnStart": "false",
 }
 
 #: and without a cluster, where the tasks read the records and Spark handles only packed rows
