@@ -58,7 +58,8 @@ def _keyed(lines: Sequence[bytes]) -> list[dict[str, Any]]:
     parts = [line.partition(TAB) for line in lines]
     filled = [value for _, _, value in parts if value not in NULLS]
     documents = sum(isinstance(_json(value), dict | list) for value in filled)
-    if not all(tab for _, tab, _ in parts) or 2 * documents <= len(filled) or not documents:
+    tombstones = all(value in NULLS[:2] for _, _, value in parts)
+    if not all(tab for _, tab, _ in parts) or not (2 * documents > len(filled) or tombstones):
         return []
     return [
         {"at": number, "record": {"key": key, "value": None if value in NULLS else value}}

@@ -51,8 +51,9 @@ def test_lines_of_a_key_and_a_value_with_a_tab_between_them():
         (b'A\t{"v":1}\nB\tNULL\n', [b'{"v":1}', None]),
         (b'A\t{"v":1}\nB\t{"v":\nA\t{"v":2}\n', [b'{"v":1}', b'{"v":', b'{"v":2}']),
         (b'{"id":1}\t{"v":1}\n{"id":2}\tnull\n', [b'{"v":1}', None]),
+        (b"A\tnull\nB\tnull\n", [None, None]),
     ],
-    ids=["kcat's tombstone", "that of kcat -Z", "a value with a mistake", "keys that are JSON"],
+    ids=["kcat's tombstone", "that of kcat -Z", "a value with a mistake", "keys that are JSON", "tombstones alone"],
 )
 def test_what_stands_behind_the_tab(lines, expected):
     assert [event["record"]["value"] for event in events_of(lines)] == expected
