@@ -212,7 +212,7 @@ def test_70_there_is_a_defect(service):
     assert "an unexpected error (RuntimeError: a test asked for a failure" in service.sentence
 
 
-# ---- and no exit ------------------------------------------------------------------------------------------------------
+# ---- and no exit -----------------------------------------------------------------------------------------------------
 
 
 def test_a_kill_while_spark_writes_the_first_plan(service):

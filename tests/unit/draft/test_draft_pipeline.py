@@ -606,7 +606,10 @@ def test_values_in_lists_and_maps_may_be_null_as_the_schema_of_connect_says():
         {"field": "some", "type": "array", "items": value},
         {"field": "rest", "type": "array", "items": {"type": "int32"}},
     ]
-    record = {"schema": {"type": "struct", "fields": fields}, "payload": {"tags": {"a": 1}, "some": [1, 2], "rest": [1, 2]}}
+    record = {
+        "schema": {"type": "struct", "fields": fields},
+        "payload": {"tags": {"a": 1}, "some": [1, 2], "rest": [1, 2]},
+    }
     text = of(record, record)
     assert "tags_a: {from: payload.tags.a, type: int64?} # such as 1; a map may lack it" in text
     assert "some: {from: payload.some, type: list<int64?>}" in text
