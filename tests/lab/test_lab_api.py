@@ -97,16 +97,12 @@ def test_every_example_is_a_preset_without_problems(client: TestClient):
     examples = Path("examples")
     names = {str(path.relative_to(examples).with_suffix("")) for path in examples.rglob("*.yaml")}
     assert {one["name"] for one in found} == names
-    sys.path += [str(Path.cwd()), str(examples / "recipes")]
-    try:
-        for one in found:
-            events = [with_content(event) for event in one["events"]]
-            body = {"text": one["text"], "events": events, "preset": one["name"]}
-            answer = client.post("/api/story", json=body).json()
-            assert (answer["problems"], answer["error"]) == ([], None), one["name"]
-            assert len(answer["steps"]) >= len(one["events"])
-    finally:
-        del sys.path[-2:]
+    for one in found:
+        events = [with_content(event) for event in one["events"]]
+        body = {"text": one["text"], "events": events, "preset": one["name"]}
+        answer = client.post("/api/story", json=body).json()
+        assert (answer["problems"], answer["error"]) == ([], None), one["name"]
+        assert len(answer["steps"]) >= len(one["events"])
 
 
 def test_the_users_file_is_the_first_preset(tmp_path: Path):
@@ -126,6 +122,20 @@ def test_the_content_of_a_preset_is_text_as_numbers_of_javascript_are_not_exact(
     assert shown == [
         {"at": 0, "tuple": '{"x": 9007199254740993}'}, {"at": 1, "record": '{"value": {"x": 1.0}}'},
     ]  # fmt: skip
+
+
+def test_a_module_of_the_users_file_is_looked_for_beside_it(tmp_path: Path):
+    code = 'class Newest:\n    signature = "int64 -> int64"\n    def results(self, offsets, values): return values'
+    (tmp_path / "beside_my_file.py").write_text(code)
+    file = tmp_path / "mine.yaml"
+    file.write_text(
+        FILE.replace("Sum(x)", 'Custom("beside_my_file:Newest", x)')
+        .replace("{sum: C", "{sum: 'C")
+        .replace("x)}}", "x)'}}")
+    )
+    with TestClient(application(presets(file, None)), base_url="http://127.0.0.1:8765") as client:
+        body = {"text": file.read_text(), "events": EVENTS, "preset": "mine.yaml"}
+        assert client.post("/api/story", json=body).json()["problems"] == []
 
 
 def test_a_run_is_exported_as_a_test_that_passes_and_can_fail(client: TestClient, tmp_path: Path):

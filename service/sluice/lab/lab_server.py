@@ -22,6 +22,7 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
+from sluice.api.class_loader import search_beside
 from sluice.files import PACKAGE, project_file, read_file
 from sluice.json_texts import text_with_digits
 from sluice.lab.lab_answer import MAX_EVENTS, Event, answer, parsed, test_of
@@ -34,7 +35,7 @@ FIRST = "moving_average"
 
 @dataclass(frozen=True, slots=True)
 class Preset:
-    """`path` is the file from which `text` comes: schema files are looked for beside it."""
+    """`path` is the file from which `text` comes: schema files and modules are looked for beside it."""
 
     name: str
     path: str
@@ -71,6 +72,7 @@ def _order(example: Path, folder: Path) -> tuple[bool, bool, bool, str]:
 
 def _preset(name: str, file: Path, events: Path | None) -> Preset:
     preset_events = parsed(_text(events)) if events is not None and events.exists() else []
+    search_beside(file)
     return Preset(name, str(file), _text(file), tuple(preset_events))
 
 
