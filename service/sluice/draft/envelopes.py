@@ -13,6 +13,8 @@ from sluice.model.members import CONNECT_TIMES
 
 #: percent of the records that have an envelope; the others are heartbeats and the like
 MIN_SHARE = 90
+#: percent that are change events of Debezium; beside them there may be many heartbeats and other messages (EN6)
+MIN_CHANGES = 50
 #: the members of a change event
 CHANGE_MEMBERS = {"op", "after"}
 DEBEZIUM, CONNECT, UPSERT = "debezium", "connect", "upsert"
@@ -71,12 +73,12 @@ NO_ENVELOPE = Envelope()
 
 
 def envelope_of(documents: Sequence[Document]) -> Envelope:
-    """The envelope that at least MIN_SHARE percent of the documents have."""
+    """The envelope that most of the documents have."""
     if not all(isinstance(document, dict) for document in documents):
         return NO_ENVELOPE
     schema = _most(documents, lambda document: document.keys() == {"schema", "payload"})
     payloads = [document.get("payload") if schema else document for document in documents]
-    if _most(payloads, _is_change):
+    if _most(payloads, _is_change, MIN_CHANGES):
         return Envelope(DEBEZIUM, schema)
     if schema and _most(payloads, lambda row: isinstance(row, dict)):
         return Envelope(CONNECT, schema)
@@ -99,8 +101,8 @@ def _has_time(event: Mapping[str, Any]) -> bool:
     return isinstance(source, dict) and isinstance(time := source.get("ts_ms"), int) and time > 0
 
 
-def _most(documents: Sequence[Any], holds: Callable[[Any], bool]) -> bool:
-    return 100 * sum(map(holds, documents)) >= MIN_SHARE * len(documents)
+def _most(documents: Sequence[Any], holds: Callable[[Any], bool], share: int = MIN_SHARE) -> bool:
+    return 100 * sum(map(holds, documents)) >= share * len(documents)
 
 
 def _is_change(payload: object) -> bool:

@@ -599,6 +599,15 @@ def test_a_schema_beside_a_single_value_is_no_attribute():
     assert [name for name, _ in pipeline(of(record, record)).streams["trades"].schema] == ["payload"]
 
 
+@pytest.mark.parametrize("message", [{"ts_ms": 1}, {"ts_ms": 1, "source": {}, "ddl": "-"}, {"op": "m", "message": {}}])
+def test_messages_of_debezium_about_no_row_are_left_out(message):
+    """EN6: a heartbeat, a change of a schema, a message of an application."""
+    event = {"op": "c", "before": None, "after": {"id": 1, "x": 1.5}, "source": {"ts_ms": 1_700_000_000_000}}
+    text = of(event, event, message)
+    assert "envelope: debezium" in text
+    assert "      x: float64 " in text
+
+
 def test_values_in_lists_and_maps_may_be_null_as_the_schema_of_connect_says():
     value = {"type": "int32", "optional": True}
     fields = [
