@@ -67,7 +67,7 @@ FLOORS = {
     "kafka": {"model", "columns", "jvm"},
     "replayer": {"model", "columns", "engine", "engine/stream", "engine/library", "wire"},
     "pictures": {"model", "svg", "columns", "engine", "engine/stream", "engine/contents", "replayer"},
-    "lab": {"model", "config", "replayer", "pictures"},
+    "lab": {"model", "api", "config", "replayer", "pictures"},
     "checkpoint": {"model", "kafka"},
     "batch": {"model", "api", "ops", "compiler", "columns", "engine", "engine/stream", "wire", "kafka", "checkpoint"},
     "state": {"model", "columns", "api", "engine", "engine/stream", "wire", "kafka", "ops", "checkpoint", "batch"},
