@@ -221,6 +221,7 @@ def test_a_kill_while_spark_writes_the_first_plan(service):
     service.start()
     service.await_log("message=running")
     service.kill()
+    assert not list((service.checkpoint / "offsets").glob("[0-9]*")), "no batch is planned"
     for folder in ("offsets", "commits"):
         (service.checkpoint / folder).mkdir(exist_ok=True)
         for name in (".0.4711.tmp", "..0.4711.tmp.crc"):
