@@ -196,6 +196,18 @@ def test_random_panes(case: Case, batches: list[int]):
     check_expected(expected, case, [1] * len(case["input"]), batches)
 
 
+def test_panes_across_0_do_not_count_among_those_that_come_out():
+    """They do not exist (E13, EP6)."""
+    operator = {
+        "kind": "aggregate", "partition_by": ["k"], "event_time": "t", "event_time_resolution": "Milliseconds",
+        "window": "timeInterval, intervalDuration(2), creationPeriod(0.5), discardAge(0), partitioned",
+        "schema": {"k": "string", "i": "int64", "t": "int64"}, "output": OUTPUT,
+        "empty_panes": {"forget_after": 2.5, "attributes": FILLS},
+    }  # fmt: skip
+    events = [{"at": 0, "tuple": {"k": "a", "i": 0, "t": -2900}}, {"at": 1, "watermark": 2.0}]
+    check_expected(expected, {"operator": operator, "input": events}, [1, 1])
+
+
 @given(cases(), divisions())
 @settings(max_examples=15, derandomize=True, deadline=None)
 def test_states_that_are_split_and_merged(case: Case, division: Division):

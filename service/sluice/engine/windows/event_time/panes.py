@@ -569,6 +569,16 @@ def _existing(g: Grid, end: int) -> int:
 
 
 @inlined
+def _panes_until(g: Grid, end: int, last: int) -> int:
+    """How many panes end from `end` to `last`, both inclusive. `end` is that of a pane."""
+    if end > 0 or last <= 0:
+        return (last - end) // g.period + 1
+    before_zero = -end // g.period + 1
+    first = _existing(g, end + before_zero * g.period)
+    return before_zero + max((last - first) // g.period + 1, 0)
+
+
+@inlined
 def _live_on(w: Window, g: Grid, p: int, end: int) -> None:
     """A pane with tuples fires: the key lives from its end on (EP2). No pane comes out empty that is not later than
     one that came out before.
@@ -598,10 +608,12 @@ def _fill(w: Window, g: Grid, p: int, event: int, at: int, now: int) -> None:
     if now >= g.latest and fire == ENDLESS:
         filling.until = end - 1
         return
-    left_out = (min(now, filling.until, fire - 1) - end) // g.period + 1 - g.most
+    left_out = _panes_until(g, end, min(now, filling.until, fire - 1)) - g.most
     if left_out > 0:
         w.scalars[LEFT_OUT] += left_out
-        filling.next = _existing(g, end + left_out * g.period)
+        before_zero = _panes_until(g, end, 0) if end <= 0 else left_out
+        behind = left_out - min(left_out, before_zero)
+        filling.next = _existing(g, end + (left_out - behind) * g.period) + behind * g.period
         return
     append_firing(w, p, event, at, start_of(g, end), end, end - 1, EMPTY)
     filling.next = _existing(g, end + g.period)
