@@ -128,11 +128,7 @@ def test_a_module_of_the_users_file_is_looked_for_beside_it(tmp_path: Path):
     code = 'class Newest:\n    signature = "int64 -> int64"\n    def results(self, offsets, values): return values'
     (tmp_path / "beside_my_file.py").write_text(code)
     file = tmp_path / "mine.yaml"
-    file.write_text(
-        FILE.replace("Sum(x)", 'Custom("beside_my_file:Newest", x)')
-        .replace("{sum: C", "{sum: 'C")
-        .replace("x)}}", "x)'}}")
-    )
+    file.write_text(FILE.replace("Sum(x)", "'Custom(\"beside_my_file:Newest\", x)'"))
     with TestClient(application(presets(file, None)), base_url="http://127.0.0.1:8765") as client:
         body = {"text": file.read_text(), "events": EVENTS, "preset": "mine.yaml"}
         assert client.post("/api/story", json=body).json()["problems"] == []

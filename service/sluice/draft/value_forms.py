@@ -18,8 +18,7 @@ from sluice.config.syntax.expression_grammar import RESERVED
 from sluice.draft import decimal_drafts
 from sluice.draft.name_words import BRANCHES, is_name_of_text, is_name_of_time, measures, unit_of_time
 from sluice.draft.record_tree import NAMES, VALUES, is_scaled, kind
-from sluice.model.types import Type, parse_type
-from sluice.model.types.type_table import is_too_deep
+from sluice.model.types import Type, is_too_deep, parse_type
 from sluice.time_units import nanoseconds
 
 #: percent of the values that have the form of an attribute; the others are too few to be more than mistakes

@@ -56,10 +56,12 @@ def _keyed(lines: Sequence[bytes]) -> list[dict[str, Any]]:
     `null` of the console consumer, and of kcat `NULL` (-Z) or nothing, stand for none.
     """
     parts = [line.partition(TAB) for line in lines]
+    if not all(tab for _, tab, _ in parts):
+        return []
     filled = [value for _, _, value in parts if value not in NULLS]
     documents = sum(isinstance(_json(value), dict | list) for value in filled)
     tombstones = all(value in NULLS[:2] for _, _, value in parts)
-    if not all(tab for _, tab, _ in parts) or not (2 * documents > len(filled) or tombstones):
+    if 2 * documents <= len(filled) and not tombstones:
         return []
     return [
         {"at": number, "record": {"key": key, "value": None if value in NULLS else value}}

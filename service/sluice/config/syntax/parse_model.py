@@ -239,11 +239,9 @@ def key_elsewhere(path: Path, keys: Collection[str]) -> str | None:
     """What to write instead of an unknown key that other systems have in this part; None if it is not known."""
     key = str(path[-1])
     match path:
-        case ("operators", _, _):
-            return key_of_another_system(key, keys)
-        case ("operators", *_):
+        case ("operators", _, _, *inner):
             other = key_of_another_system(key, keys)
-            return other if other in keys else None
+            return other if not inner or other in keys else None
         case ("streams", _, _):
             return key_of_a_stream_elsewhere(key)
         case ("streams", _, "event_time", _):

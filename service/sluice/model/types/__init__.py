@@ -12,13 +12,13 @@ from sluice.model.types.string_type import STRING, StringType
 from sluice.model.types.struct_type import StructType, struct_of
 from sluice.model.types.timestamp_type import TIMESTAMP, TimestampType
 from sluice.model.types.type_contract import Distance, TimeForm, Type, Value
-from sluice.model.types.type_table import SCALARS, TYPES, parse_type, similar_type
+from sluice.model.types.type_table import SCALARS, TYPES, is_too_deep, parse_type, similar_type
 
 __all__ = [
     "BOOLEAN", "BYTES", "FLOAT64", "INT64", "JSON", "SCALARS", "STRING", "TIMESTAMP", "TYPES", "BooleanType",
     "BytesType", "Distance", "Float64Type", "Int64Type", "JsonType", "ListType", "MapType",
-    "OptionalType", "Schema",
-    "StringType", "StructType", "TimeForm", "TimestampType", "Type", "Value", "list_of", "map_of", "optional_of",
+    "OptionalType", "Schema", "StringType", "StructType", "TimeForm", "TimestampType", "Type", "Value", "is_too_deep",
+    "list_of", "map_of", "optional_of",
     "parse_type", "similar_type", "struct_of", "takes", "united",
 ]  # fmt: skip
 

@@ -611,8 +611,7 @@ def _fill(w: Window, g: Grid, p: int, event: int, at: int, now: int) -> None:
     left_out = _panes_until(g, end, min(now, filling.until, fire - 1)) - g.most
     if left_out > 0:
         w.scalars[LEFT_OUT] += left_out
-        before_zero = _panes_until(g, end, 0) if end <= 0 else left_out
-        behind = left_out - min(left_out, before_zero)
+        behind = max(left_out - _panes_until(g, end, 0), 0) if end <= 0 else 0  # of them, how many are behind 0
         filling.next = _existing(g, end + (left_out - behind) * g.period) + behind * g.period
         return
     append_firing(w, p, event, at, start_of(g, end), end, end - 1, EMPTY)
