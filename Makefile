@@ -19,13 +19,14 @@ OF_THEIR_OWN := test_lost_disks.py test_rescaling.py test_store_faults.py \
 # among them the test of a row of the tables of faults
 ROW_AMONG_THEM := tests/recovery/test_upgrades.py::test_s13_a_change_that_loses_nothing_goes_on_by_itself
 MINUTES ?= 5
+TIMES ?= 10
 CASES ?= 1000000
 CHAOS_MINUTES := $(if $(filter command line,$(origin MINUTES)),$(MINUTES),20)
 CONTAINER_TESTS ?= tests/unit/kafka tests/service/test_pipelines.py tests/service/test_event_time.py tests/service/test_conformance_in_service.py
 
 .PHONY: help setup kernels class-archive demo test test-long lint format test-recovery cluster test-monitoring test-lab test-page docs-pictures page-pictures test-image test-package test-onnx test-security test-registry \
 	test-object-store test-lost-disks test-upgrades test-standby \
-	test-bounds conformance fuzz fuzz-nulls fuzz-formats fuzz-files audit soak chaos simulate mutants test-containers bench bench-peers bench-check bench-engine bench-state bench-standby bench-lost bench-tables bench-formats bench-idle bench-compile bench-batch bench-costs bench-scale bench-growth docs lock clean golden-checkpoint
+	test-bounds conformance test-random fuzz fuzz-nulls fuzz-formats fuzz-files audit soak chaos simulate mutants test-containers bench bench-peers bench-check bench-engine bench-state bench-standby bench-lost bench-tables bench-formats bench-idle bench-compile bench-batch bench-costs bench-scale bench-growth docs lock clean golden-checkpoint
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /  \1	/p' $(MAKEFILE_LIST)
@@ -128,6 +129,9 @@ test-containers: setup ## tests of the service against Apache Kafka in a contain
 
 conformance: setup $(VENV)/.archive ## all conformance vectors and random operators through Kafka and Spark; SLUICE_SEED=7 draws others
 	@$(BIN)/python -m pytest tests/service/test_conformance_in_service.py $(ARGS)
+
+test-random: setup ## the random tests of the rules and the engine, each with TIMES=10 times its cases; SLUICE_SEED=7 draws others; TESTS=tests/spec/test_unions.py takes some
+	@SLUICE_TEST_CASES=$(TIMES) PYTHONPATH=. $(BIN)/python -m pytest -p tests.random_cases -m "not slow" -n $(PROCESSES) --dist worksteal $(if $(filter command line environment,$(origin TESTS)),$(TESTS),tests/spec tests/unit/engine tests/service/test_spread.py) $(ARGS)
 
 fuzz: setup ## compare the engine with the oracle on random cases: make fuzz MINUTES=10; SLUICE_SEED=7 draws those of a seed again
 	@PYTHONPATH=. $(BIN)/python -m tests.spec.fuzz $(MINUTES) $(SLUICE_SEED)

@@ -1,4 +1,8 @@
-"""Each row of "Several writers" in docs/exactly-once.md that needs no cluster (fault_rows.py)."""
+"""Each row of "Several writers" in docs/exactly-once.md that needs no cluster (fault_rows.py).
+
+The simulation, a part of which runs in `make test`, takes the same steps; starts that find other files, buckets or
+topics take twenty seconds each and run in `make test-recovery`.
+"""
 
 from __future__ import annotations
 
@@ -167,6 +171,7 @@ def test_p13_the_checkpoint_is_lost_while_a_batch_is_in_parts(service):
     restarted(service)
 
 
+@pytest.mark.slow
 def test_p12_a_copy_of_the_checkpoint_takes_over_a_batch_in_parts(services, tmp_path):
     """The copy has planned another batch of the same number, or none."""
     one = created(services(PARTED))
@@ -186,6 +191,7 @@ def test_p12_a_copy_of_the_checkpoint_takes_over_a_batch_in_parts(services, tmp_
     other.end()
 
 
+@pytest.mark.slow
 def test_p16_one_writer_after_a_batch_in_parts(service):
     paused(service, "closing")
     service.kill()
@@ -202,6 +208,7 @@ def test_p16_one_writer_after_a_batch_in_parts(service):
     restarted(service)
 
 
+@pytest.mark.slow
 def test_p14_the_first_batch_is_in_parts_and_the_checkpoint_is_lost(services):
     service = created(services(PARTED))
     service.at("closing")
@@ -212,6 +219,7 @@ def test_p14_the_first_batch_is_in_parts_and_the_checkpoint_is_lost(services):
     restarted(service)
 
 
+@pytest.mark.slow
 def test_p15_the_number_of_buckets_is_changed_while_a_batch_is_in_parts(service):
     paused(service, "closing")
     service.kill()
@@ -227,6 +235,7 @@ def test_p15_the_number_of_buckets_is_changed_while_a_batch_is_in_parts(service)
     service.write_file()
 
 
+@pytest.mark.slow
 def test_p15_so_is_the_number_that_the_lost_checkpoint_had(services):
     """The last closed batch had one bucket; the batch in parts has two, of which one has written."""
     service = created(services(f"{PARTED}buckets: 1\n"))
@@ -241,7 +250,10 @@ def test_p15_so_is_the_number_that_the_lost_checkpoint_had(services):
     restarted(service)
 
 
-@pytest.mark.parametrize(("before", "now"), [(2, 3), (3, 4)], ids=["to the driver", "from the driver"])
+@pytest.mark.parametrize(
+    ("before", "now"),
+    [pytest.param(2, 3, id="to the driver", marks=pytest.mark.slow), pytest.param(3, 4, id="from the driver")],
+)
 def test_p21_an_output_gets_topic_partitions_while_a_batch_is_in_parts(services, before, now):
     """With two buckets, they write a topic with two or four topic partitions, and the driver one with three."""
     service = created(services(PARTED.replace("sums: {marks: none}", f"sums: {{marks: none, partitions: {before}}}")))
@@ -260,6 +272,7 @@ def test_p21_an_output_gets_topic_partitions_while_a_batch_is_in_parts(services,
     service.end()
 
 
+@pytest.mark.slow
 def test_p17_the_file_is_changed_while_a_batch_is_in_parts(service):
     paused(service, "closing")
     service.kill()
@@ -274,6 +287,7 @@ def test_p17_the_file_is_changed_while_a_batch_is_in_parts(service):
     restarted(service)
 
 
+@pytest.mark.slow
 def test_p17_a_changed_file_beside_an_instance_whose_bucket_is_about_to_write(services, tmp_path):
     """The start that converts the checkpoint also fences the bucket, which would write its part of the same batch."""
     one = created(services(f"{PARTED}buckets: 1\n"))
@@ -295,6 +309,7 @@ def test_p17_a_changed_file_beside_an_instance_whose_bucket_is_about_to_write(se
     other.end()
 
 
+@pytest.mark.slow
 def test_p18_the_ledger_is_reset(service):
     service.await_outputs()
     service.end()
@@ -306,6 +321,7 @@ def test_p18_the_ledger_is_reset(service):
     service.clean_up()
 
 
+@pytest.mark.slow
 def test_p19_a_record_is_larger_than_its_topic_takes(services):
     """It is a dead letter once, also where its part is found by another start, and the others come out."""
     service = services("""

@@ -66,7 +66,7 @@ def timed(case: Case, of: dict[str, Any]) -> Iterator[Pipeline]:
 
 @pytest.mark.parametrize("kind", KINDS)
 @given(data=st.data(), of=computed(), size=sizes)
-@settings(max_examples=15, derandomize=True, deadline=None, suppress_health_check=SLOW)
+@settings(max_examples=8, derandomize=True, deadline=None, suppress_health_check=SLOW)
 def test_any_operator_over_event_time(kind: str, data: st.DataObject, of: dict[str, Any], size: int):
     case = data.draw(KINDS[kind])
     for pipeline in timed(case, of):
@@ -225,7 +225,7 @@ def plans(draw: st.DrawFn, given: dict[tuple[str, int], list[Message]]) -> list[
 
 @pytest.mark.parametrize("settings_of", ["", "merge: timestamp\nmerge_wait: 0.4"], ids=["as they come", "in order"])
 @given(data=st.data())
-@settings(max_examples=25, derandomize=True, deadline=None, suppress_health_check=SLOW, phases=[Phase.generate])
+@settings(max_examples=12, derandomize=True, deadline=None, suppress_health_check=SLOW, phases=[Phase.generate])
 def test_records_that_are_routed_to_several_buckets(settings_of: str, data: st.DataObject):
     """Also if the batches are handled in parts of a few rows, and if the number of buckets changes."""
     event_time, window = data.draw(st.sampled_from(EVENT_TIMES)), data.draw(st.sampled_from(WINDOWS))

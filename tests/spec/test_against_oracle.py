@@ -25,7 +25,7 @@ def check(case: Case, *cuts: list[int], limits: EngineLimits = CLEANED_EARLY) ->
 
 
 @given(cases(), cuts)
-@settings(max_examples=100, derandomize=True)
+@settings(max_examples=60, derandomize=True)
 def test_random_operators_and_events(case: Case, batches: list[int]):
     check(case, [1] * len(case["input"]), batches)
 
@@ -38,7 +38,7 @@ def test_windows_in_rings(case: Case, batches: list[int]):
 
 
 @given(in_blocks, cuts)
-@settings(max_examples=40, derandomize=True, deadline=None)
+@settings(max_examples=28, derandomize=True, deadline=None)
 def test_windows_in_blocks(case: Case, batches: list[int]):
     assert block_of(case, SMALL_BLOCKS)
     check(case, [1] * len(case["input"]), batches, limits=SMALL_BLOCKS)

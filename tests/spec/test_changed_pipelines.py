@@ -229,13 +229,13 @@ CASES = {
 
 @pytest.mark.parametrize("kind", CASES)
 @given(st.data(), whens)
-@settings(max_examples=25, derandomize=True, deadline=None)
+@settings(max_examples=12, derandomize=True, deadline=None)
 def test_operators_stay_come_and_go(kind: str, data: st.DataObject, when: When):
     check(data.draw(CASES[kind]), when)
 
 
 @given(table_strategies.cases(), whens)
-@settings(max_examples=40, derandomize=True, deadline=None)
+@settings(max_examples=28, derandomize=True, deadline=None)
 def test_a_table_stays_with_its_join(case: Case, when: When):
     """A join with a table cannot come later: its table would have no rows."""
     when = when.of_run(len(case["input"]))

@@ -35,7 +35,7 @@ def check(case: Case, *cuts: list[int], limits: EngineLimits = CLEANED_EARLY) ->
 
 
 @given(cases, cuts)
-@settings(max_examples=75, derandomize=True)
+@settings(max_examples=45, derandomize=True)
 def test_random_dedups_and_events(case: Case, batches: list[int]):
     """A cut in front of each event, too; at each the state is saved and loaded."""
     check(case, [1] * len(case["input"]), batches)

@@ -171,7 +171,7 @@ LINES = pytest.mark.parametrize(
 
 @LINES
 @given(cases(), cuts)
-@settings(max_examples=40, derandomize=True, deadline=None)
+@settings(max_examples=28, derandomize=True, deadline=None)
 def test_random_delays_and_events(
     more: str, oracle: Oracle, case: tuple[tuple[str, float], int, list[Event]], batches: list[int]
 ):  # fmt: skip

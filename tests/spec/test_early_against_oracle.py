@@ -30,25 +30,25 @@ def check(case: Case, *cuts: list[int], limits: EngineLimits = CLEANED_EARLY) ->
 
 
 @given(early_strategies.tumbling, cuts)
-@settings(filtered, max_examples=50)
+@settings(filtered, max_examples=30)
 def test_tumbling(case: Case, batches: list[int]):
     check(case, [1] * len(case["input"]), batches)
 
 
 @given(early_strategies.evicting, cuts)
-@settings(filtered, max_examples=100)
+@settings(filtered, max_examples=50)
 def test_partitions_that_leave_at_ticks(case: Case, batches: list[int]):
     check(case, [1] * len(case["input"]), batches)
 
 
 @given(early_strategies.panes, cuts)
-@settings(filtered, max_examples=50)
+@settings(filtered, max_examples=30)
 def test_panes(case: Case, batches: list[int]):
     check(case, [1] * len(case["input"]), batches)
 
 
 @given(early_strategies.sessions, cuts)
-@settings(filtered, max_examples=50)
+@settings(filtered, max_examples=30)
 def test_sessions(case: Case, batches: list[int]):
     check(case, [1] * len(case["input"]), batches)
 

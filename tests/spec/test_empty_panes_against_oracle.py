@@ -191,7 +191,7 @@ def compared(case: Case, *cuts: list[int], limits: EngineLimits = CLEANED_EARLY)
 
 
 @given(cases(), cuts)
-@settings(max_examples=40, derandomize=True, deadline=None)
+@settings(max_examples=28, derandomize=True, deadline=None)
 def test_random_panes(case: Case, batches: list[int]):
     check_expected(expected, case, [1] * len(case["input"]), batches)
 
@@ -209,7 +209,7 @@ def test_panes_across_0_do_not_count_among_those_that_come_out():
 
 
 @given(cases(), divisions())
-@settings(max_examples=15, derandomize=True, deadline=None)
+@settings(max_examples=10, derandomize=True, deadline=None)
 def test_states_that_are_split_and_merged(case: Case, division: Division):
     case["operator"]["output"] = {name: call for name, call in OUTPUT.items() if call not in ONE_BUCKET}
     check_case(case, division)

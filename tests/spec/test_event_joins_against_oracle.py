@@ -39,20 +39,20 @@ def check(case: Case, *cuts: list[int], limits: EngineLimits = SMALL) -> None:
 
 
 @given(event_join_strategies.interval_cases, cuts)
-@settings(max_examples=45, derandomize=True, deadline=None)
+@settings(max_examples=22, derandomize=True, deadline=None)
 def test_random_interval_joins(case: Case, batches: list[int]):
     """A cut in front of each event, too; at each the state is saved and loaded."""
     check(case, [1] * len(case["input"]), batches)
 
 
 @given(event_join_strategies.as_of_cases, cuts)
-@settings(max_examples=45, derandomize=True, deadline=None)
+@settings(max_examples=27, derandomize=True, deadline=None)
 def test_random_as_of_joins(case: Case, batches: list[int]):
     check(case, [1] * len(case["input"]), batches)
 
 
 @given(event_join_strategies.cases, divisions())
-@settings(max_examples=30, derandomize=True, deadline=None)
+@settings(max_examples=21, derandomize=True, deadline=None)
 def test_parts_of_a_join_that_go_on_apart(case: Case, division: Division):
     """Buckets, too: the parts get the tuples of their keys, and their outputs are merged as those of buckets."""
     check_case(case, division)

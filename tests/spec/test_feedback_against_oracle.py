@@ -67,7 +67,7 @@ windows = st.tuples(sizes, st.one_of(st.just(0), sizes), st.integers(-50, 50))
 
 
 @given(events, windows, st.integers(1, 4), st.integers(1, 50))
-@settings(max_examples=150)
+@settings(max_examples=105)
 def test_sums_that_return_are_the_next_tuples_of_their_windows(sent, window, buckets, batch):
     pipeline = load_text(file(*window, buckets), "returning.yaml", environment={})
     lines = [{"at": at, "stream": "in", "tuple": {"key": key, "n": number}} for at, (key, number) in enumerate(sent)]

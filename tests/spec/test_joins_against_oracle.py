@@ -42,19 +42,19 @@ def check(case: Case, *cuts: list[int], oracle: Callable[[Case], list[Record]], 
 
 
 @given(join_cases(), cuts)
-@settings(max_examples=60, derandomize=True)
+@settings(max_examples=30, derandomize=True)
 def test_random_joins(case: Case, batches: list[int]):
     check(case, [1] * len(case["input"]), batches, oracle=run_join)
 
 
 @given(outer_cases(), cuts)
-@settings(max_examples=30, derandomize=True)
+@settings(max_examples=21, derandomize=True)
 def test_tuples_that_leave_an_outer_join_at_one_moment(case: Case, batches: list[int]):
     check(case, [1] * len(case["input"]), batches, oracle=run_join)
 
 
 @given(sort_cases(), cuts)
-@settings(max_examples=60, derandomize=True)
+@settings(max_examples=42, derandomize=True)
 def test_random_sorts(case: Case, batches: list[int]):
     check(case, [1] * len(case["input"]), batches, oracle=run_sort)
 

@@ -178,7 +178,7 @@ def expected(case: Case) -> list[dict[str, Any]]:
 
 
 @given(cases(), cuts)
-@settings(max_examples=40, derandomize=True, deadline=None)
+@settings(max_examples=28, derandomize=True, deadline=None)
 def test_random_keys(case: Case, batches: list[int]):
     """A cut in front of each event, too; at each the state is saved and loaded."""
     check_expected(expected, case, [1] * len(case["input"]), batches)

@@ -177,7 +177,7 @@ def expected(case: Case) -> list[dict[str, Any]]:
 
 
 @given(cases(), cuts)
-@settings(max_examples=40, derandomize=True, deadline=None)
+@settings(max_examples=24, derandomize=True, deadline=None)
 def test_random_keys(case: Case, batches: list[int]):
     check_expected(expected, case, [1] * len(case["input"]), batches)
 

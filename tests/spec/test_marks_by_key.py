@@ -75,19 +75,19 @@ def cases(draw: st.DrawFn) -> Case:
 
 
 @given(cases(), cuts)
-@settings(max_examples=75, derandomize=True)
+@settings(max_examples=45, derandomize=True)
 def test_random_windows_and_events(case: Case, batches: list[int]):
     check_expected(expected, case, [1] * len(case["input"]), batches)
 
 
 @given(cases(), divisions())
-@settings(max_examples=60, derandomize=True, deadline=None)
+@settings(max_examples=42, derandomize=True, deadline=None)
 def test_states_that_are_split_and_merged(case: Case, division: Division):
     check_case(case, division)
 
 
 @given(cases(), st.sampled_from([2, 5, 100]), st.sampled_from(["topic_partition", "any", "aligned"]))
-@settings(max_examples=60, derandomize=True)
+@settings(max_examples=42, derandomize=True)
 def test_one_bucket_or_several(case: Case, size: int, scope: str):
     case = case | {"operator": case["operator"] | {"marks_in": scope}}
     pipeline = pipeline_of(case)

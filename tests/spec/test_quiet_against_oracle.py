@@ -24,7 +24,7 @@ def check(case: Case, *cuts: list[int], limits: EngineLimits = CLEANED_EARLY) ->
 
 
 @given(quiet_strategies.sliding_times, cuts)
-@settings(max_examples=60, derandomize=True, deadline=None)
+@settings(max_examples=36, derandomize=True, deadline=None)
 def test_sliding_times(case: Case, batches: list[int]):
     """With `emit: final` and with `emit: updates`. A cut in front of each event, too; at each the state is saved and
     loaded.
@@ -33,19 +33,19 @@ def test_sliding_times(case: Case, batches: list[int]):
 
 
 @given(quiet_strategies.panes, cuts)
-@settings(max_examples=30, derandomize=True, deadline=None)
+@settings(max_examples=21, derandomize=True, deadline=None)
 def test_panes(case: Case, batches: list[int]):
     check(case, [1] * len(case["input"]), batches)
 
 
 @given(quiet_strategies.sessions, cuts)
-@settings(max_examples=30, derandomize=True, deadline=None)
+@settings(max_examples=21, derandomize=True, deadline=None)
 def test_sessions(case: Case, batches: list[int]):
     check(case, [1] * len(case["input"]), batches)
 
 
 @given(quiet_strategies.early_results, cuts)
-@settings(max_examples=60, derandomize=True, deadline=None)
+@settings(max_examples=36, derandomize=True, deadline=None)
 def test_early_results(case: Case, batches: list[int]):
     """Early results that are due when a watermark of the clock closes windows (F5)."""
     check(case, [1] * len(case["input"]), batches)

@@ -164,7 +164,7 @@ RESIZED = {
 
 @pytest.mark.parametrize("kind", RESIZED)
 @given(st.data(), st.integers(0, 40), st.sampled_from([1, 3, 50]), LIMITS)
-@settings(max_examples=80, derandomize=True, deadline=None)
+@settings(max_examples=40, derandomize=True, deadline=None)
 def test_a_window_is_resized(kind: str, data: st.DataObject, cut: int, size: int, limits: EngineLimits):
     of = data.draw(RESIZED[kind])
     expected = by_stream(resized_oracle(of, min(cut, len(of.case["input"]))))

@@ -23,7 +23,7 @@ def check(case: Case, *cuts: list[int], limits: EngineLimits = CLEANED_EARLY) ->
 
 
 @given(row_windows_strategies.cases(), cuts)
-@settings(max_examples=90, derandomize=True, deadline=None)
+@settings(max_examples=54, derandomize=True, deadline=None)
 def test_random_aggregates_over_tables(case: Case, batches: list[int]):
     """A cut in front of each event, too; at each the state is saved and loaded."""
     check(case, [1] * len(case["input"]), batches, limits=replace(CLEANED_EARLY, listed=LIMITS.listed))
@@ -36,13 +36,13 @@ def with_a_key(case: Case) -> bool:
 
 
 @given(with_nulls(row_windows_strategies.cases()).filter(with_a_key), cuts)
-@settings(max_examples=50, derandomize=True, deadline=None)
+@settings(max_examples=25, derandomize=True, deadline=None)
 def test_rows_with_null(case: Case, batches: list[int]):
     check(case, [1] * len(case["input"]), batches)
 
 
 @given(row_windows_strategies.cases(), divisions())
-@settings(max_examples=45, derandomize=True, deadline=None)
+@settings(max_examples=27, derandomize=True, deadline=None)
 def test_parts_of_windows_over_tables_that_go_on_apart(case: Case, division: Division):
     """Buckets, too: the parts get the changes of their keys."""
     check_case(case, division)

@@ -33,7 +33,7 @@ def check(case: Case, *cuts: list[int], limits: EngineLimits = CLEANED_EARLY) ->
 
 @pytest.mark.parametrize("listed", [LIMITS.listed, 4], ids=["whole", "in parts"])
 @given(cases, cuts)
-@settings(max_examples=75, derandomize=True)
+@settings(max_examples=38, derandomize=True)
 def test_random_sessions_and_events(listed: int, case: Case, batches: list[int]):
     """A cut in front of each event, too; at each the state is saved and loaded."""
     check(case, [1] * len(case["input"]), batches, limits=replace(CLEANED_EARLY, listed=listed))
@@ -64,7 +64,7 @@ def run_apart(case: Case) -> list[dict[str, Any]]:
 
 
 @given(cases)
-@settings(max_examples=60, derandomize=True)
+@settings(max_examples=42, derandomize=True)
 def test_states_that_are_split_and_merged(case: Case):
     assert differences(run_apart(case), run_case(case), with_groups_in_any_order(case)) == []
 

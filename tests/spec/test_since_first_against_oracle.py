@@ -92,7 +92,7 @@ def expected(case: Case) -> list[dict[str, Any]]:
 
 
 @given(cases(), cuts)
-@settings(max_examples=80, derandomize=True, deadline=None)
+@settings(max_examples=48, derandomize=True, deadline=None)
 def test_random_batches_by_count_or_age(case: Case, batches: list[int]):
     check_expected(expected, case, [1] * len(case["input"]), batches)
 

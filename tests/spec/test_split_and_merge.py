@@ -184,7 +184,7 @@ def check_case(case: Case, division: Division, limits: EngineLimits = CLEANED_EA
 
 
 @given(st.one_of(cases(apart(operators())), cases()), divisions())
-@settings(max_examples=35, derandomize=True, deadline=None)
+@settings(max_examples=18, derandomize=True, deadline=None)
 def test_any_window(case: Case, division: Division):
     check_case(case, division)
 
@@ -196,31 +196,31 @@ def test_windows_in_rings(case: Case, division: Division):
 
 
 @given(in_blocks, divisions())
-@settings(max_examples=18, derandomize=True, deadline=None)
+@settings(max_examples=13, derandomize=True, deadline=None)
 def test_windows_in_blocks(case: Case, division: Division):
     check_case(case, division, SMALL_BLOCKS)
 
 
 @given(event_strategies.cases, divisions())
-@settings(max_examples=35, derandomize=True, deadline=None)
+@settings(max_examples=18, derandomize=True, deadline=None)
 def test_any_window_over_event_time(case: Case, division: Division):
     check_case(case, division)
 
 
 @given(event_strategies.sort_cases, divisions())
-@settings(max_examples=30, derandomize=True, deadline=None)
+@settings(max_examples=21, derandomize=True, deadline=None)
 def test_any_sort_over_event_time(case: Case, division: Division):
     check_case(case, division)
 
 
 @given(st.one_of(join_cases(apart=True), join_cases(apart=True), join_cases()), divisions())
-@settings(max_examples=30, derandomize=True, deadline=None)
+@settings(max_examples=15, derandomize=True, deadline=None)
 def test_any_join(case: Case, division: Division):
     check_case(case, division)
 
 
 @given(st.one_of(sort_cases(apart(sorts())), sort_cases()), divisions())
-@settings(max_examples=24, derandomize=True, deadline=None)
+@settings(max_examples=14, derandomize=True, deadline=None)
 def test_any_sort(case: Case, division: Division):
     check_case(case, division)
 
@@ -237,7 +237,7 @@ def test_equal_tuples_of_a_merged_sort_leave_in_order_of_arrival(salt: int):
 
 
 @given(operators(), events(), divisions())
-@settings(max_examples=30, derandomize=True, deadline=None)
+@settings(max_examples=21, derandomize=True, deadline=None)
 def test_any_window_of_a_handler(operator: dict[str, Any], given_events: list[dict[str, Any]], division: Division):
     own = {name: operator[name] for name in ("window", "partition_by", "schema")}
     handler = own | {"kind": "custom", "handler": "tests.spec.handler_classes:Contents"}
@@ -245,7 +245,7 @@ def test_any_window_of_a_handler(operator: dict[str, Any], given_events: list[di
 
 
 @given(event_strategies.cases, divisions())
-@settings(max_examples=24, derandomize=True, deadline=None)
+@settings(max_examples=17, derandomize=True, deadline=None)
 def test_any_window_over_event_time_of_a_handler(case: Case, division: Division):
     names = ("window", "partition_by", "schema", "event_time", "event_time_resolution")
     own = {name: case["operator"][name] for name in names if name in case["operator"]}
@@ -348,7 +348,7 @@ def spread(case: Case) -> bool:
 
 @pytest.mark.parametrize("kind", RESCALED)
 @given(st.data(), rescales)
-@settings(max_examples=18, derandomize=True, deadline=None, suppress_health_check=SLOW)
+@settings(max_examples=9, derandomize=True, deadline=None, suppress_health_check=SLOW)
 def test_any_sequence_of_rescales_gives_the_outputs_of_none(kind: str, data: st.DataObject, of: Rescales):
     check_rescales(data.draw(RESCALED[kind].filter(spread)), of)
 
@@ -358,7 +358,7 @@ COMPUTED = ("event time", "sort", "session", "early", "dedup", "interval join", 
 
 @pytest.mark.parametrize("kind", [kind for kind in RESCALED if "event" in kind or kind in COMPUTED])
 @given(st.data(), computed(), rescales)
-@settings(max_examples=12, derandomize=True, deadline=None, suppress_health_check=SLOW)
+@settings(max_examples=8, derandomize=True, deadline=None, suppress_health_check=SLOW)
 def test_computed_watermarks_with_any_sequence_of_rescales(
     kind: str, data: st.DataObject, settings_of: dict[str, Any], of: Rescales
 ):
@@ -375,7 +375,7 @@ ALIGNED = {
 
 
 @given(events({"k", "i"}), divisions())
-@settings(max_examples=40, derandomize=True, deadline=None)
+@settings(max_examples=24, derandomize=True, deadline=None)
 def test_tuples_that_wait_for_an_aligned_mark(given_events: list[dict[str, Any]], division: Division):
     check_case({"operator": ALIGNED, "input": given_events}, division)
 
@@ -405,7 +405,7 @@ operators:
 
 
 @given(events(frozenset(LEFT)), divisions())
-@settings(max_examples=30, derandomize=True, deadline=None)
+@settings(max_examples=15, derandomize=True, deadline=None)
 def test_a_join_behind_a_window_is_divided_by_one_of_its_equalities(given_events: list[Any], division: Division):
     pipeline = load_text(CHAIN, "chain", environment=None)
     assert spread_by(pipeline), "n says where everything belongs"
@@ -431,7 +431,7 @@ operators:
 @pytest.mark.parametrize("key", ["k", "n", "n + 1"])
 @pytest.mark.parametrize("parts", ["key", "f, key", "i, f, key"])
 @given(given_events=events(frozenset(LEFT)), division=divisions())
-@settings(max_examples=12, derandomize=True, deadline=None)
+@settings(max_examples=8, derandomize=True, deadline=None)
 def test_a_dedup_is_divided_by_the_part_of_its_key_that_the_windows_behind_it_have(
     key: str, parts: str, given_events: list[Any], division: Division
 ):

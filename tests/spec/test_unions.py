@@ -62,7 +62,7 @@ def of_several(case: Case) -> Case:
 
 
 @given(all_cases.filter(lambda case: case["input"]), cuts)
-@settings(max_examples=80, derandomize=True)
+@settings(max_examples=40, derandomize=True)
 def test_a_union_is_as_one_stream(case: Case, batches: list[int]):
     case = of_one(case)
     expected = run_case(case | {"dead_letters": True})
@@ -78,7 +78,7 @@ def test_states_that_are_split_and_merged(case: Case, division: Division):
 
 
 @given(all_cases.filter(lambda case: case["input"]), st.sampled_from([2, 5, 100]))
-@settings(max_examples=45, derandomize=True)
+@settings(max_examples=31, derandomize=True)
 def test_one_bucket_or_several(case: Case, size: int):
     union = of_several(of_one(case))
     pipeline = pipeline_of(union)

@@ -86,7 +86,7 @@ EVENTS = st.lists(st.builds(lambda values: {"tuple": values}, TUPLES) | st.just(
 
 
 @pytest.mark.parametrize(("words", "rows"), [(LISTS, of_lists), (MAPS, of_maps)], ids=["list", "map"])
-@settings(max_examples=60, derandomize=True, deadline=None)
+@settings(max_examples=42, derandomize=True, deadline=None)
 @given(events=EVENTS)
 def test_each_element_is_a_tuple(words, rows, events):
     events = [{"at": n} | event for n, event in enumerate([*events, {"punct": "final"}])]

@@ -85,7 +85,7 @@ def outputs(merge: str, numbers: list[int]) -> list[list[str]]:
 
 @pytest.mark.parametrize("merge", ["arrival", "timestamp"])
 @given(st.lists(st.integers(1, 16), min_size=len(BATCHES), max_size=len(BATCHES)))
-@settings(max_examples=25, derandomize=True, deadline=None)
+@settings(max_examples=15, derandomize=True, deadline=None)
 def test_any_sequence_of_numbers_gives_the_outputs_of_one_bucket(merge: str, numbers: list[int]):
     assert outputs(merge, numbers) == outputs(merge, [1] * len(BATCHES))
 

@@ -134,7 +134,7 @@ EVENT_TIME = ("event_time", "event_time_resolution")
 
 
 @given(operators(), random_events(), cuts)
-@settings(max_examples=60, derandomize=True)
+@settings(max_examples=36, derandomize=True)
 def test_random_windows_hold_what_those_of_an_aggregate_hold(
     operator: Record, given_events: list[Record], batches: list[int]
 ):
@@ -153,7 +153,7 @@ def test_random_windows_hold_what_those_of_an_aggregate_hold(
 
 
 @given(cases_of_int64, cuts)
-@settings(max_examples=60, derandomize=True)
+@settings(max_examples=42, derandomize=True)
 def test_random_windows_over_event_time(case: Case, batches: list[int]):
     sliding = case["operator"]["window"].startswith("slidingTime")
     calls = {"from": "intervalStart()", "to": "intervalEnd()", "index": "paneIndex()", "timing": "paneTiming()"}

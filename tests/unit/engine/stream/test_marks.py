@@ -190,13 +190,13 @@ def early_cases(draw: st.DrawFn) -> Case:
 
 
 @given(cases(), cuts)
-@settings(max_examples=40, derandomize=True)
+@settings(max_examples=24, derandomize=True)
 def test_random_windows(case: Case, batches: list[int]):
     check(case, batches)
 
 
 @given(early_cases(), cuts)
-@settings(max_examples=40, derandomize=True, suppress_health_check=[HealthCheck.filter_too_much])
+@settings(max_examples=24, derandomize=True, suppress_health_check=[HealthCheck.filter_too_much])
 def test_random_windows_with_early_results(case: Case, batches: list[int]):
     """A tuple that waits for a mark comes at the time of the mark (B5), from which its early result counts (F2)."""
     check(case, batches)

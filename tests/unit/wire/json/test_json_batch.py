@@ -168,7 +168,7 @@ def flat(column):
 
 
 @given(batches())
-@settings(max_examples=400)
+@settings(max_examples=280)
 def test_the_fast_way_says_what_the_exact_way_says(batch):
     schema, values = batch
     values = pa.array(values, pa.binary())

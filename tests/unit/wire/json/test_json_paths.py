@@ -375,7 +375,7 @@ def nested_batches(draw):
 
 
 @given(nested_batches())
-@settings(max_examples=500)
+@settings(max_examples=350)
 def test_the_scanner_and_the_exact_decoder_agree_on_paths_and_spellings(batch):
     schema, members, values = batch
     values = pa.array(values, pa.binary())

@@ -28,14 +28,14 @@ def check(case: Case, *cuts: list[int], limits: EngineLimits = CLEANED_EARLY) ->
 
 @pytest.mark.parametrize("listed", [LIMITS.listed, 4], ids=["whole", "in parts"])
 @given(cases, cuts)
-@settings(max_examples=60, derandomize=True)
+@settings(max_examples=30, derandomize=True)
 def test_random_windows_and_events(listed: int, case: Case, batches: list[int]):
     check(case, [1] * len(case["input"]), batches, limits=replace(CLEANED_EARLY, listed=listed))
 
 
 @pytest.mark.parametrize("listed", [LIMITS.listed, 4], ids=["whole", "in parts"])
 @given(sort_cases, cuts)
-@settings(max_examples=40, derandomize=True)
+@settings(max_examples=24, derandomize=True)
 def test_random_sorts(listed: int, case: Case, batches: list[int]):
     check(case, [1] * len(case["input"]), batches, limits=replace(CLEANED_EARLY, listed=listed))
 

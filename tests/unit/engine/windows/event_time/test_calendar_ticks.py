@@ -191,7 +191,7 @@ AGES = {"0": 0, "1": 1, "1h": 3_600, "1d": 86_400, "40d": 40 * 86_400}
 
 
 @given(cases(), cuts)
-@settings(max_examples=80, derandomize=True, deadline=None)
+@settings(max_examples=56, derandomize=True, deadline=None)
 def test_panes_of_the_calendar(case: Case, batches: list[int]):
     right = expected(case)
     for sizes in (None, [1] * len(case["input"]), batches):
@@ -199,7 +199,7 @@ def test_panes_of_the_calendar(case: Case, batches: list[int]):
 
 
 @given(cases(), divisions())
-@settings(max_examples=30, derandomize=True, deadline=None)
+@settings(max_examples=21, derandomize=True, deadline=None)
 def test_states_that_are_split_and_merged(case: Case, division: Division):
     check_case(case, division)
     check_buckets(pipeline_of(case), case["input"], 5)
@@ -233,7 +233,7 @@ def grown(case: Case, most: str, step: str) -> list[dict[str, Any]]:
 
 
 @given(growing(), cuts)
-@settings(max_examples=60, derandomize=True, deadline=None)
+@settings(max_examples=36, derandomize=True, deadline=None)
 def test_panes_of_the_calendar_that_grow(drawn: tuple[Case, str, str], batches: list[int]):
     case, most, step = drawn
     right = grown(case, most, step)

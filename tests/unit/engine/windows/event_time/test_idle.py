@@ -260,7 +260,7 @@ def silences(draw: st.DrawFn) -> list[dict[str, Any]]:
 
 
 @given(silences(), st.sampled_from(["", ", discardAge(4)", ", creationPeriod(4)"]))
-@settings(max_examples=150, derandomize=True, deadline=None)
+@settings(max_examples=90, derandomize=True, deadline=None)
 def test_any_silence(events: list[dict[str, Any]], more: str):
     pipeline = with_origin(load_text(QUIET % ("true", PANES + more), "quiet"), None)
     expected = simulated(PANES + more, events)
