@@ -10,6 +10,10 @@ from sluice.draft.record_tree import Path, Place, places
 from sluice.draft.sampled_attributes import CHANGE, Attribute, Document, attributes_of
 from sluice.draft.value_forms import EXACT, Form
 from sluice.model.members import CONNECT_TIMES
+from sluice.model.types import Type, optional_of, parse_type
+from sluice.model.types.list_type import ListType
+from sluice.model.types.optional_type import OptionalType
+from sluice.model.types.struct_type import StructType
 
 #: percent of the records that have an envelope; the others are heartbeats and the like
 MIN_SHARE = 90
@@ -163,12 +167,31 @@ def _as_member_of_map(attribute: Attribute) -> Attribute:
 
 
 def _with_nulls(field: Mapping[str, Any], form: Form | None) -> Form | None:
-    """The form of a list or a map; its items or values may be null if the schema says so."""
-    inner = field.get("items") or field.get("values")
-    nullable = isinstance(inner, dict) and inner.get("optional") and form is not None and form.type[-1:] == ">"
-    if form is None or not nullable or form.inside or form.pairs or form.type[-2:] == "?>":
+    """The form; its items, values and members may be null if the schema says so. One with options inside stays."""
+    if form is None or form.inside or form.pairs or not parse_type(form.type).parts:
         return form
-    return replace(form, type=f"{form.type[:-1]}?>")
+    return replace(form, type=str(_nullable(parse_type(form.type), field)))
+
+
+def _nullable(type_: Type, schema: Mapping[str, Any]) -> Type:
+    if isinstance(type_, OptionalType):
+        return optional_of(_nullable(type_.present, schema))
+    parts = [_part(part, inner) for part, inner in zip(type_.parts, _inside(type_, schema), strict=True)]
+    return type_.with_parts(parts) if parts else type_
+
+
+def _part(type_: Type, schema: Mapping[str, Any]) -> Type:
+    inner = _nullable(type_, schema)
+    return optional_of(inner) if schema.get("optional") else inner
+
+
+def _inside(type_: Type, schema: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The schemas of the parts of a list, a map or a struct; empty ones where the schema has another type."""
+    if isinstance(type_, StructType):
+        members = {field.get("field"): field for field in _of_struct(schema)}
+        return [members.get(name, {}) for name, _ in type_.members]
+    inner = [schema.get("items")] if isinstance(type_, ListType) else [{}, schema.get("values")]
+    return [part if isinstance(part, dict) else {} for part in inner[: len(type_.parts)]]
 
 
 def _logical(name: str, field: Mapping[str, Any], attribute: Attribute) -> Form | None:

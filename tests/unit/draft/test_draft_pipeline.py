@@ -614,15 +614,23 @@ def test_values_in_lists_and_maps_may_be_null_as_the_schema_of_connect_says():
         {"field": "tags", "type": "map", "keys": {"type": "string"}, "values": value},
         {"field": "some", "type": "array", "items": value},
         {"field": "rest", "type": "array", "items": {"type": "int32"}},
-    ]
+        {"field": "lines", "type": "array", "items": {"type": "struct", "fields": [
+            {"field": "sku", "type": "string"}, {"field": "note", "type": "string", "optional": True},
+            {"field": "sizes", "type": "array", "items": value, "optional": True},
+        ]}},
+    ]  # fmt: skip
     record = {
         "schema": {"type": "struct", "fields": fields},
-        "payload": {"tags": {"a": 1}, "some": [1, 2], "rest": [1, 2]},
-    }
+        "payload": {
+            "tags": {"a": 1}, "some": [1, 2], "rest": [1, 2],
+            "lines": [{"sku": "a", "note": "b", "sizes": [1]}, {"sku": "c", "note": "d", "sizes": [2]}],
+        },
+    }  # fmt: skip
     text = of(record, record)
     assert "tags_a: {from: payload.tags.a, type: int64?} # such as 1; a map may lack it" in text
     assert "some: {from: payload.some, type: list<int64?>}" in text
     assert "rest: {from: payload.rest, type: list<int64>}" in text
+    assert 'type: "list<tuple<sku: string, note: string?, sizes: list<int64?>?>>"' in text
 
 
 @pytest.mark.parametrize(
