@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from sluice.config.syntax import durations
 from sluice.config.syntax.durations import spelled_here, with_unit
-from sluice.model.errors import Fault
+from sluice.model.errors import Fault, nearest
 from sluice.model.windows.policies.policy import MAX_COUNT
 
 PART = re.compile(
@@ -19,6 +19,8 @@ PART = re.compile(
 OR = re.compile(r"(?<=[\s)])or(?=\s)")
 #: words with which other systems begin a size, as in `SIZE 1 MINUTE`
 SIZE_WORDS = re.compile(r"^(size|of|range|every|gap|advance by|slide|within)\s+", re.IGNORECASE)
+#: a policy with words behind it that may mean `since first`
+BEHIND = re.compile(r"(?P<policy>[^\W\d]\w*\s*\(.*\))\s*(?P<words>[^\W\d]\w*(\s+[^\W\d]\w*)?)")
 INTEGER = re.compile(r"[-+]?\d+")
 #: a size as other languages give it, as in `count=5`
 ASSIGNED = re.compile(r"(?P<word>[^\W\d]\w*)\s*[=:]\s*(?P<size>[\w.]+)")
@@ -113,6 +115,8 @@ def suggested(text: str) -> str | None:
     alone = SIZE_WORDS.sub("", text)
     if size := alone if with_unit(alone) is not None else spelled_here(alone):
         return f"time({size})"
+    if (behind := BEHIND.fullmatch(text)) and nearest(behind["words"], ("since first",)):
+        return f"{behind['policy']} since first"
     if assigned := ASSIGNED.fullmatch(text):
         return f"{assigned['word']}({assigned['size']})"
     word, _, rest = text.partition(" ")

@@ -44,6 +44,8 @@ SIGNS_ELSEWHERE: tuple[tuple[re.Pattern[str], int, str, str | None], ...] = (
 METHOD = re.compile(r"([^\W\d]\w*)\.([^\W\d]\w*)\s*\($")
 #: a name in braces, as templates have it
 TEMPLATE = re.compile(r"\{\s*([^\W\d]\w*)\s*\}$")
+#: an argument with a name
+NAMED = re.compile(r"[(,]\s*([^\W\d]\w*)\s*:$")
 #: signs of other languages -> the sign of this grammar
 SIGNS = {"=": "==", "&": "&&", "|": "||"}
 #: a character that begins no part of an expression -> what was expected
@@ -72,12 +74,22 @@ def syntax_fault(error: UnexpectedInput, text: str) -> Fault:
         expected = "one comparison, or two joined by and (1 < x and x < 3)"
     if ended:
         return Fault(f"{expected} at the end" if text.strip() else "an expression", text.strip() or None)
-    if method := METHOD.search(text[: start + 1]):
-        return method_fault(method)
-    if braces := TEMPLATE.search(text[: start + 1]):
-        return Fault("the name of an attribute alone, without braces", braces[0], braces[1], braces.start() + 1)
+    if fault := fault_that_ends_here(text[: start + 1]):
+        return fault
     word = str(error.token)
     return Fault(word_of_sql(word) or expected, word, small_word(word), start + 1)
+
+
+def fault_that_ends_here(text: str) -> Fault | None:
+    """The fault of what other languages write at the end of this text; None if it is not known."""
+    if method := METHOD.search(text):
+        return method_fault(method)
+    if braces := TEMPLATE.search(text):
+        return Fault("the name of an attribute alone, without braces", braces[0], braces[1], braces.start() + 1)
+    if named := NAMED.search(text):
+        expected, hint = "an argument without a name, or a condition behind where:", nearest(named[1], ("where",))
+        return Fault(expected, f"{named[1]}:", hint and f"{hint}:", named.start(1) + 1)
+    return None
 
 
 def sign_elsewhere(text: str, start: int) -> Fault | None:

@@ -177,7 +177,9 @@ def read_early(text: str) -> tuple[list[Policy], list[Fault]]:
         elif policy is not None:
             policies.append(policy)
         else:
-            faults.append(part.fault(expected))
+            word = nearest(part.word, ("count", "time"))
+            meant = f"{word}({', '.join(part.arguments)})" if word and part.arguments is not None else None
+            faults.append(part.fault(expected, meant))
     return policies, faults
 
 

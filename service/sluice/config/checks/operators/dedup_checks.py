@@ -80,7 +80,8 @@ def period(checks: ExpressionChecks, index: int, shape: DedupShape) -> tuple[str
         return counted
     nanoseconds = length(parts[0]) if len(parts) == 1 and not faults else None
     if nanoseconds is None:
-        checks.report.problem(path, EXPECTED, shape.within, hint(parts, faults))
+        meant = hint(parts, faults) or attribute_meant(checks, shape, parts)
+        checks.report.problem(path, EXPECTED, shape.within, meant)
         return "clock", 1
     if nanoseconds != int(nanoseconds):
         checks.report.problem(path, f"{parts[0].word}(seconds) in whole nanoseconds", shape.within)
@@ -103,6 +104,16 @@ def hint(parts: Sequence[Part], faults: Sequence[Fault]) -> str | None:
     )
     hints = (*(part.spelled_here() for part in parts), *(fault.hint for fault in faults), *words)
     return next(filter(None, hints), None)
+
+
+def attribute_meant(checks: ExpressionChecks, shape: DedupShape, parts: Sequence[Part]) -> str | None:
+    """What to write for a delta of an attribute that the input has not."""
+    match parts:
+        case [Part(word="delta", arguments=(name, size))]:
+            schema = dict(checks.streams.schemas.get(shape.dedup, ()))
+            near = nearest(name, (other for other, type_ in schema.items() if type_.present.time is not None))
+            return f"delta({near}, {size})" if near and name not in schema else None
+    return None
 
 
 def length(part: Part) -> Decimal | None:

@@ -244,9 +244,16 @@ class MapShape(FileModel):
     output: Outputs
 
 
+def target(value: object) -> object:
+    """A condition or a value of a split. Raises one error where the union below would raise one for each type."""
+    if not isinstance(value, str | bool | int | float):
+        raise PydanticCustomError("target", "a text, a number, true or false")
+    return value
+
+
 #: a condition, or with `by` a value; of several one is enough
 Targets = Annotated[
-    list[str | bool | int | float],
+    list[Annotated[str | bool | int | float, BeforeValidator(target)]],
     BeforeValidator(lambda value: value if isinstance(value, list) else [value]),
     Field(min_length=1),
     WithJsonSchema(
