@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import re
 import signal
+import time
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -17,10 +19,16 @@ from tests.cluster.cluster import executors
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
 
 
-def started(stack: ExitStack, broker: str, folder: Path, name: str, master: str) -> Parted:
-    """The service, for which all records wait, and which has read some of them."""
+#: records of a piece, more than the driver reads itself; seconds between two pieces
+PIECE, PACE_S = 250, 2.0
+
+
+def started(
+    stack: ExitStack, broker: str, folder: Path, name: str, master: str, *, records: int = RECORDS
+) -> Parted:  # fmt: skip
+    """The service, for which these records wait, and which has read some of them."""
     cluster = Parted(stack, broker, folder, name, master, buckets=PLACES)
-    cluster.send(RECORDS)
+    cluster.send(records)
     cluster.start()
     await_read(cluster, 1000)
     return cluster
@@ -36,18 +44,33 @@ def owners(cluster: Parted) -> list[str]:
     return [" ".join(re.findall(r"(\d+) \(", line)) for line in log.splitlines() if "buckets of" in line]
 
 
+def under_load(cluster: Parted, happened: Callable[[], bool]) -> None:
+    """Waits until this happened, while records come in pieces that take a job of Spark each. However slow the machine
+    is, records are left until executors have changed: a piece comes at least two seconds after the one before it.
+    """
+    last = 0.0
+
+    def feed() -> bool:
+        nonlocal last
+        if cluster.sent == read(cluster.service) and time.monotonic() - last > PACE_S:
+            last = time.monotonic()
+            cluster.send(min(PIECE, RECORDS - cluster.sent))
+        return happened()
+
+    cluster.service.wait_for(feed)
+    assert cluster.sent < RECORDS, "records are left"
+
+
 def test_an_executor_joins_and_another_one_leaves_under_load(stack, broker, tmp_path, local, standalone):
-    cluster = started(stack, broker, tmp_path, "elastic", standalone.url)
+    cluster = started(stack, broker, tmp_path, "elastic", standalone.url, records=1500)
     both = owners(cluster)[-1]
     standalone.add_worker()
-    cluster.service.wait_for(lambda: owners(cluster)[-1] != both)
-    before = read(cluster.service)
-    assert before < RECORDS, "while records wait"
-    await_read(cluster, before + 500)
-    joined = owners(cluster)[-1]
+    under_load(cluster, lambda: owners(cluster)[-1] != both)
+    before, joined = read(cluster.service), owners(cluster)[-1]
+    under_load(cluster, lambda: read(cluster.service) > before)
     standalone.end_worker(0)
-    cluster.service.wait_for(lambda: owners(cluster)[-1] != joined)
-    assert read(cluster.service) < RECORDS, "while records wait"
+    under_load(cluster, lambda: owners(cluster)[-1] != joined)
+    cluster.send(RECORDS - cluster.sent)
     cluster.check(local)
     cluster.service.end()
 
