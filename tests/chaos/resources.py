@@ -21,6 +21,8 @@ from tests.recovery.harness.process_table import Process
 
 #: seconds between two samples, and seconds after its start in which a service loads code and fills its buffers
 INTERVAL_S, WARM_S = 10.0, 30.0
+#: pools of Spark's block managers: each task of one starts a thread until there are 100, and they end when none comes
+POOLS = "block-manager-"
 #: the share of a process in the pages of memory that it has beside the contents of files
 OWN = re.compile(r"^Pss_Anon: +(\d+) kB", re.MULTILINE)
 
@@ -75,7 +77,8 @@ class Resources:
         memory = [java_memory(pid) for pid in javas]
         python = sum(size for pid, size in own.items() if pid not in javas)
         files = sum(len(names) for _, _, names in os.walk(self._folder))
-        open_files, threads = (sum(_count(process.pid, name) for process in processes) for name in ("fd", "task"))
+        open_files = sum(_count(process.pid) for process in processes)
+        threads = sum(_threads(process.pid) for process in processes)
         live, beside = (sum(sizes) / 1e6 for sizes in zip(*memory, strict=True)) if memory else (0.0, 0.0)
         return Sample(now, live, beside, python / 1e6, open_files, threads, files)
 
@@ -113,8 +116,22 @@ def _own(pid: int) -> int:
     return 0
 
 
-def _count(pid: int, name: str) -> int:
-    """Entries of a folder of /proc/PID; 0 if the process has ended."""
+def _count(pid: int) -> int:
+    """Open file descriptors; 0 if the process has ended."""
     with suppress(OSError):
-        return len([*Path(f"/proc/{pid}/{name}").iterdir()])
+        return len([*Path(f"/proc/{pid}/fd").iterdir()])
     return 0
+
+
+def _threads(pid: int) -> int:
+    """Threads without those of POOLS; 0 if the process has ended."""
+    with suppress(OSError):
+        return sum(not _name(task).startswith(POOLS) for task in Path(f"/proc/{pid}/task").iterdir())
+    return 0
+
+
+def _name(task: Path) -> str:
+    """The first 15 bytes of the name of a thread; empty if it has ended."""
+    with suppress(OSError):
+        return (task / "comm").read_text()
+    return ""
