@@ -21,7 +21,9 @@ ABSENT = dict.fromkeys("abcdef")
 VALUES = st.sampled_from(
     ["null", "1", "2.5", '"x"', '"\\n"', "true", '"2020-01-01T00:00:00Z"', "nul", "[]", '"NaN"', "-0", "{}"]
 )
-RECORDS = st.lists(st.tuples(st.sampled_from("abcdefgh"), VALUES), max_size=8)
+#: h is no attribute; the last names are a and g with an escape
+NAMES = st.sampled_from([*"abcdefgh", "\\u0061", "\\u0067"])
+RECORDS = st.lists(st.tuples(NAMES, VALUES), max_size=8)
 
 
 def decoded(text, schema=SCHEMA, **how):
@@ -41,6 +43,12 @@ def decoded(text, schema=SCHEMA, **how):
 def test_a_missing_or_null_optional_attribute_is_null(text, values):
     assert decoded(text) == values
     assert json_batch.decode_scannable(pa.array([text]), SCHEMA)[1].all()  # not one by one
+
+
+@pytest.mark.parametrize("text", [b'{"\\u0061":7,"g":1}', b'{"a":5,"\\u0061":7,"g":1}'])
+def test_the_name_of_an_optional_attribute_may_have_escapes(text):
+    """A scanner that did not know the name would take the attribute for one that is missing."""
+    assert decoded(text) == ABSENT | {"a": 7, "g": 1}
 
 
 @pytest.mark.parametrize(
