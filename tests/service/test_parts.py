@@ -12,15 +12,17 @@ import pyarrow as pa
 import pytest
 
 from sluice.batch.merge import merged, merged_parts
-from sluice.batch.packed_rows import IDLE_CLOCK, RECORDS, pack, packed_time, pieces
+from sluice.batch.packed_rows import IDLE_CLOCK, RECORDS, pack, packed_time, pieces, unpack
 from sluice.batch.partition_router import route_records
 from sluice.batch.query_plan import Bounds, Plan
 from sluice.batch.reject_collector import dead_letters
 from sluice.batch.usable_records import RECEIVED as SCHEMA
 from sluice.config.load import load_text
+from sluice.engine.graph import Graph
 from sluice.engine.stream.items import EMPTY_FIRING, TUPLE, WINDOW
 from sluice.state.bucket import Bucket
 from sluice.state.bucket_batch import Batch
+from sluice.state.outgoing import outgoing
 from sluice.time_units import SECOND, UNSET
 
 FILE = """
@@ -95,6 +97,54 @@ def test_parts_give_what_the_whole_gives(plan, tmp_path, size):
     parts, found, _ = outputs(replace(plan, bounds=Bounds(part=size)), tmp_path / "parts", rows)
     assert parts > 3
     assert found == expected
+
+
+INSIDE = """
+pipeline: inside
+kafka: {bootstrap.servers: "127.0.0.1:1"}
+streams:
+  in: {topic: in, schema: {m: "map<string, string>?", l: "list<json>?", e: "list<string>?"}}
+  all: {topic: all}
+  keys: {topic: keys}
+  entries: {topic: entries}
+  elements: {topic: elements}
+operators:
+  - {name: all, map: in, output: [all]}
+  - {name: keys, map: in, output: {keys: {k: keys(m), n: size(m)}}}
+  - {name: entries, map: in, each: m as entry, output: {entries: {k: entry.key, v: entry.value}}}
+  - {name: elements, map: in, each: e as element at place, output: {elements: {element: element, place: place}}}
+"""
+
+
+@pytest.mark.parametrize("size", [60, 200])
+def test_values_with_an_inside_are_written_as_those_of_the_whole(size):
+    """The columns of a part are slices of those of the batch: lists and maps have offsets, and nulls beside them."""
+    topics = {"in": 1, "all": 1, "keys": 1, "entries": 1, "elements": 1}
+    plan = Plan(load_text(INSIDE, "inside", environment=None), "q", "s", "c", 1, topics)
+    values = [{"m": None if n % 3 else {"a": str(n)} if n % 2 else {}, "l": None if n % 4 else [n, {"b": n}],
+               "e": None if n % 5 == 1 else [str(n)] * (n % 3)} for n in range(40)]  # fmt: skip
+    rows = [{"key": None, "value": json.dumps(value).encode(), "headers": None, "ordinal": 0, "offset": offset,
+             "timestamp": offset} for offset, value in enumerate(values)]  # fmt: skip
+    (batch,) = route_records(plan, 10**6 * SECOND, [pa.RecordBatch.from_pylist(rows, SCHEMA)])
+    packed = [(row["kind"], row["packed"]) for row in batch.to_pylist() if row["kind"] == RECORDS]
+    expected, whole = records_of(plan, packed)
+    found, parts = records_of(replace(plan, bounds=Bounds(part=size)), packed)
+    assert (whole, found.keys()) == (1, topics.keys() - {"in"})
+    assert parts > 3
+    assert found == expected
+
+
+def records_of(plan, rows):
+    """What is written to each stream, and in how many parts."""
+    graph, found, parts = Graph(plan.pipeline, plan.topic_partitions), {}, 0
+    state = graph.initial()
+    for part in Batch.parts(plan, rows, UNSET):
+        parts += 1
+        for kind, body in outgoing(plan, graph.feed(state, part.inputs, part.clock), part, 0):
+            if kind == RECORDS:
+                written, about = unpack(body)
+                found.setdefault(about["stream"], []).extend(written.column("value").to_pylist())
+    return found, parts
 
 
 def test_no_part_has_many_more_bytes_than_it_may(plan):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from hypothesis import strategies as st
@@ -11,10 +12,12 @@ from tests.spec.join_oracle import CONDITIONS
 from tests.spec.join_strategies import LEFT, RIGHT, SIDES, algorithms, equalities, lonely, rows
 from tests.spec.strategies import SOURCES, Case, choices, punct
 
+#: in place of a delay: the tuple has the time of the watermark of the join less its grace, and is just not late
+CLOCK = -1
 sizes = st.sampled_from(["0", "0.001", "0.5", "1", "2", "2", "5"])
 moments = choices({
     "step": STEPS, "port": list(SIDES), "what": ["tuple"] * 6 + ["watermark"] * 3 + ["mark"],
-    "delay": [0, 0, 0, 1, 500, 1_000, 3_000], "behind": [0, 0, 1_000, 4_000], "mark": [None, "window", "final"],
+    "delay": [0, 0, 0, 1, 500, 1_000, 3_000, CLOCK], "behind": [0, 0, 1_000, 4_000], "mark": [None, "window", "final"],
     "source": SOURCES,
 })  # fmt: skip
 graces = st.sampled_from(["", "", ", grace(0.5)", ", grace(1)", ", grace(4)"])
@@ -53,9 +56,11 @@ def operators(draw: st.DrawFn, window: st.SearchStrategy[str], *, outer: st.Sear
 
 
 @st.composite
-def events(draw: st.DrawFn, kind: str) -> list[dict[str, Any]]:
+def events(draw: st.DrawFn, kind: str, grace: int) -> list[dict[str, Any]]:
+    """`grace` in milliseconds."""
     newest = draw(st.sampled_from(STARTS))
     several = draw(st.booleans())
+    watermarks = dict.fromkeys(SIDES, newest)
     drawn: list[dict[str, Any]] = []
     for number in range(draw(st.sampled_from([4, 10, 20, 45]))):
         moment = draw(moments)
@@ -63,9 +68,11 @@ def events(draw: st.DrawFn, kind: str) -> list[dict[str, Any]]:
         event: dict[str, Any] = {"at": float(number), "port": moment["port"]}
         event["topic_partition"] = moment["source"] if several else 0
         if moment["what"] == "tuple":
-            event["tuple"] = draw(rows[moment["port"]]) | {"e": shown(newest - moment["delay"], kind)}
+            time = min(watermarks.values()) - grace if moment["delay"] == CLOCK else newest - moment["delay"]
+            event["tuple"] = draw(rows[moment["port"]]) | {"e": shown(time, kind)}
         elif moment["what"] == "watermark":
-            event["watermark"] = (newest - moment["behind"]) / 1000
+            watermarks[moment["port"]] = newest - moment["behind"]
+            event["watermark"] = watermarks[moment["port"]] / 1000
         else:
             event |= punct(moment["mark"])
         drawn.append(event)
@@ -75,7 +82,9 @@ def events(draw: st.DrawFn, kind: str) -> list[dict[str, Any]]:
 @st.composite
 def _cases(draw: st.DrawFn, kinds: st.SearchStrategy[dict[str, Any]]) -> Case:
     operator = draw(kinds)
-    return {"operator": operator, "input": draw(events(operator["schema_left"]["e"]))}
+    found = re.search(r"grace\(([\d.]+)\)", operator["window"])
+    grace = round(1000 * float(found[1])) if found else 0
+    return {"operator": operator, "input": draw(events(operator["schema_left"]["e"], grace))}
 
 
 interval_cases = _cases(operators(intervals(), outer=algorithms))

@@ -229,6 +229,23 @@ def test_the_end_of_the_stream_ends_the_sessions_of_all_keys_in_order():
     assert results(*events) == [(3, "b", 5_000, 1), (3, "c", 5_000, 1), (3, "a", 1_000_000, 1)]
 
 
+TRIPS = """  - name: trips
+    aggregate: visits
+    window: session, inactivityGap(60)
+    partition_by: [k]
+    output: {trips: {k: k, ts: sessionEnd(), n: Count()}}
+"""
+
+
+def test_sessions_with_one_end_come_out_in_the_order_in_which_their_keys_are_idle():
+    """G8 orders the keys of one instant alone; both instants of a session behind another one are in one batch."""
+    text = STREAMS.replace("  made: {}", "  made: {}\n  trips: {topic: trips}") + TRIPS
+    events = [of(0, "b", 5_000), of(1, "a", 5_000), of(1, "c", 5_000), {"at": 40, "stream": "in"}]
+    records = list(replay(load_text(text, "devices", environment=None), events))
+    found = [(r["stream"], r["tuple"]["k"]) for r in records if "tuple" in r]
+    assert found == [(stream, key) for stream in ("visits", "trips") for key in "bac"]
+
+
 def test_a_late_tuple_is_late_by_the_time_of_its_key():
     events = [of(0, "a", 1_000), of(1, "a", 99_000), of(1, "b", 2_000), of(2, "a", 3_000)]
     records = list(replay(load_text(STREAMS, "devices", environment=None), events))

@@ -242,6 +242,12 @@ def test_panes_of_panes_of_a_device():
     ]  # fmt: skip
 
 
+def test_panes_with_one_end_come_out_in_the_order_in_which_their_keys_are_idle():
+    """Only the keys that are idle at one instant are in order of their bytes (KT3)."""
+    found = results(", idle_after: 10s", of(0, "b", 5_000), of(1, "a", 5_000), of(1, "c", 5_000), {"at": 40})
+    assert [record[1:3] for record in found] == [(s, key) for s in ("tens", "minutes") for key in "bac"]
+
+
 def test_a_key_that_was_forgotten_begins_anew():
     """KT4: its tuples of a day ago are not late then."""
     events = [of(0, "a", 86_400_000), of(30, "b", 1), of(31, "a", 1_000), of(32, "a", 12_000)]

@@ -194,3 +194,15 @@ def test_a_firing_of_many_pieces_is_not_held_in_memory():
     for _ in merged_parts(sources, 4):
         most = max(most, pa.total_allocated_bytes() - before)
     assert most < 20 * 4 * 1000 * 10, "the firing has a hundred times as much as four pieces"
+
+
+def test_what_a_watermark_behind_its_record_caused_is_merged_behind_all_that_the_record_caused():
+    """ET4, where the outputs of one record are merged piece by piece, as each bucket has a second batch."""
+    rows = [[(1, 7, b"d", False), (1, 7, b"e", True)], [(1, 7, b"c", False), (1, 7, b"a", True)]]
+    sources = []
+    for own in rows:
+        columns = zip(*[*own, (2, 9, b"z", False)], strict=True)
+        at, ordinal, key, behind = map(list, columns)
+        batch = batch_of([(t, n, TUPLE, k, 0, k) for t, n, k in zip(at, ordinal, key, strict=True)])
+        sources.append(cut(batch.append_column("behind", pa.array(behind)), {1, 2}))
+    assert values(merged_parts(sources, 2)) == [b"c", b"d", b"a", b"e", b"z", b"z"]

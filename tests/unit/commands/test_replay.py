@@ -10,7 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from sluice.checkpoint import checkpoint_folder
+from sluice.commands.replay import repeat_batches
+from sluice.config.load import load_text
 from sluice.files import project_file
+from sluice.inspect import verify
+from sluice.inspect.verify import ComparisonReport, Difference
 
 ENVIRONMENT = {"PYTHONPATH": str(project_file("service")), "PYTHONWARNINGS": "error"}
 PIPELINE = """
@@ -138,3 +143,21 @@ def test_loads_nothing_that_takes_long(folder: Path):
     loaded = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
     assert "sluice.replayer.player" in loaded
     assert not loaded & {"pyspark", "pandas.core", "polars", "confluent_kafka", "rich", "hypothesis"}
+
+
+@pytest.mark.parametrize("differing", ["", "first", "second", "first second"])
+def test_a_difference_in_any_stage_is_an_exit_code_of_1(
+    differing: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    difference = Difference(3, "out", 0, 7, {"value": "1"}, {"value": "2"})
+
+    def compared(stage: str) -> ComparisonReport:
+        return ComparisonReport(stage, 1, 3, 9, [difference] if stage in differing.split() else [])
+
+    monkeypatch.setattr(checkpoint_folder, "placed_stages", lambda _: ["first", "second"])
+    monkeypatch.setattr(verify, "verify", compared)
+    code = repeat_batches(load_text(PIPELINE, "pairs.yaml", environment=None))
+    printed = capsys.readouterr()
+    assert code == (1 if differing else 0)
+    assert printed.out.count('"offset":7') == len(differing.split())
+    assert [line.partition(":")[0] for line in printed.err.splitlines()] == ["first", "second"]

@@ -33,6 +33,7 @@ def test_types(values, type_):
         (["7.10", "12.50"], "price", Form("decimal(2)")),
         (["-0.00100000"], "best_bid", Form("decimal(8)")),
         (["12345678901234567.123"], "x", Form("decimal(38, 3)")),
+        (["-1234567890123456.78"], "x", Form("decimal(2)")),  # 18 digits; the sign is none
         (["7.1", "12.50", "3"], "price", Form("float64", coerce=True)),
         (["1e-7"], "x", Form("float64", coerce=True)),
         (["7", "12"], "qty", Form("int64", coerce=True)),

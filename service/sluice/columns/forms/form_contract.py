@@ -158,6 +158,17 @@ def spread(present: pa.Array, is_valid: pa.BooleanArray) -> pa.Array:
     return present.take(pa.array(np.cumsum(rows) - 1, mask=~rows))
 
 
+def lists_of(values: pa.ListArray | pa.MapArray, entries: pa.Array) -> pa.ListArray:
+    """The lists of a column of lists or maps with other entries; null for null. `entries` has one for each entry in the
+    memory of `values`, those outside of a slice included.
+
+    Arrow takes no nulls beside the offsets of a slice, so they are copied.
+    """
+    if not values.null_count:
+        return pa.ListArray.from_arrays(values.offsets, entries)
+    return pa.ListArray.from_arrays(pa.array(values.offsets.to_numpy()), entries, mask=values.is_null())
+
+
 def or_none(array: pa.Array, convert: Callable[[pa.Array], list[Any]]) -> list[Any]:
     """What `convert` makes of the values that are not null, with None for each null."""
     if not array.null_count:

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from sluice.columns.column_forms import form
 from sluice.columns.encoding import from_words, to_words
-from sluice.columns.forms.form_contract import Order
+from sluice.columns.forms.form_contract import Order, lists_of
 from sluice.columns.interner import InternedText, Interner
 from sluice.columns.kernel import kernel, read_only
 from sluice.engine.contents.fired_contents import FiredContents
@@ -87,7 +87,7 @@ def _without_negative_zero(values: pa.Array, type_: Type) -> tuple[pa.Array, np.
         return plain, pc.fill_null(pc.is_nan(plain), False).to_numpy(zero_copy_only=False)  # noqa: FBT003
     if isinstance(type_.present, ListType):
         inner, nan = _without_negative_zero(values.values, type_.parts[0])
-        return pa.ListArray.from_arrays(values.offsets, inner, mask=_mask(values)), _any(values, nan)
+        return lists_of(values, inner), _any(values, nan)
     if isinstance(type_.present, MapType):
         inner, nan = _without_negative_zero(values.items, type_.parts[1])
         return pa.MapArray.from_arrays(values.offsets, values.keys, inner, mask=_mask(values)), _any(values, nan)

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sluice.columns.column_forms import type_of
+from sluice.columns.forms.form_contract import lists_of
 from sluice.model.members import NO_MEMBERS, STRICT, Member, Members, PathTree, Spelling, Steps, path_of, spelling_of
 from sluice.wire.json.json_contract import BARE
 from sluice.wire.json.json_types import json_form
@@ -197,8 +198,7 @@ def _names(keys: pa.Array) -> pa.StringArray:
 
 def _joined(column: pa.ListArray | pa.MapArray, entries: pa.StringArray) -> pa.StringArray:
     """The texts of the entries of each value, with commas between; null for null."""
-    lists = pa.ListArray.from_arrays(column.offsets, entries, mask=column.is_null() if column.null_count else None)
-    return pc.binary_join(lists, ",")
+    return pc.binary_join(lists_of(column, entries), ",")
 
 
 def _enclosed(opening: str, texts: pa.StringArray, closing: str) -> pa.StringArray:

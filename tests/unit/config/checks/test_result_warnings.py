@@ -57,6 +57,9 @@ LATE = {
     ),
     "the start of a pane and less than its length": (window(PANES, "intervalStart() + 4.0"), "is up to 6 s behind"),
     "the end of a pane and less": (window(PANES, "intervalEnd() - 1.0"), "is up to 1 s behind"),
+    "the end of a pane less the time between its tuples": (
+        window(PANES, "intervalEnd() - (Max(ts) - Min(ts))"), "is up to 10 s behind",
+    ),
     "the greatest time of a key in a pane": (
         window(BY_PANE, "Max(ts)", KEYED),
         ("Max(ts) is up to 10 s behind the watermark when the pane fires, so the result is late for r; write "

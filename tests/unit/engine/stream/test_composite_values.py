@@ -96,6 +96,38 @@ def test_the_value_of_an_expression(text):
     assert [NO if failed else value for failed, value in zip(column.failed(), values, strict=True)] == expected
 
 
+OPTIONAL = {"m": "map<string, int64>?", "l": "list<string>?", "n": "int64"}
+MAPS, LISTS = [[("a", 1)], None, [("b", 2), ("c", 3)], []], [["x"], None, ["y", "z"], []]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("keys(m)", [["a"], None, ["b", "c"], []]),
+        ("values(m)", [[1], None, [2, 3], []]),
+        ("size(m)", [1, None, 2, 0]),
+        ('m["c"]', [None, None, 3, None]),
+        ('contains(m, "b")', [False, None, True, False]),
+        ('merge(m, {"z": n})', [{"a": 1, "z": 0}, None, {"b": 2, "c": 3, "z": 0}, {"z": 0}]),
+        ("size(l)", [1, None, 2, 0]),
+        ("distinct(l)", LISTS),
+        ("reverse(l)", [["x"], None, ["z", "y"], []]),
+        ('contains(l, "z")', [False, None, True, False]),
+        ("slice(l, 1)", [[], None, ["z"], []]),
+    ],
+)
+def test_a_part_of_a_batch_is_a_slice(text, expected):
+    """A slice has offsets, and Arrow makes no lists of them beside nulls."""
+    schema = tuple((name, parse_type(kind)) for name, kind in OPTIONAL.items())
+    columns = [array_of(rows, type_) for rows, (_, type_) in zip((MAPS, LISTS, [0] * 4), schema, strict=True)]
+    tuples = pa.RecordBatch.from_arrays(columns, schema=arrow_schema(schema))
+    found = parse(text, Scope("orders", dict(schema), "in a map"))
+    for first in range(4):
+        for last in range(first + 1, 5):
+            values = checked(found, tuples.slice(first, last - first)).values
+            assert form(found.type).to_json(values) == expected[first:last]
+
+
 @pytest.mark.parametrize("text", VALUES)
 def test_the_text_of_an_expression_has_its_meaning(text):
     found = parse(text, scope())

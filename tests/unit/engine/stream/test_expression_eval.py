@@ -29,8 +29,8 @@ TYPES = dict(SCHEMA)
 SCOPE = Scope("input", TYPES)
 
 
-def results(text, /, **columns):
-    """What the expression gives over these columns; a timestamp as its ISO text."""
+def results(text, /, row=None, **columns):
+    """What the expression gives over these columns, or over a slice with one row; a timestamp as its ISO text."""
     rows = max(map(len, columns.values()), default=1)
     fields = tuple((name, kind) for name, kind in SCHEMA if name in columns)
     arrays = [
@@ -38,6 +38,8 @@ def results(text, /, **columns):
         for name, kind in fields
     ]
     tuples = pa.RecordBatch.from_arrays(arrays, schema=arrow_schema(fields)) if fields else nothing(rows)
+    if row is not None:
+        tuples, rows = tuples.slice(row, 1), 1
     expression = parse(text, SCOPE)
     found = evaluate(expression, tuples)
     assert found.type == arrow_type(expression.type)
@@ -258,6 +260,7 @@ def test_rows_do_not_matter_to_each_other(text, columns, expected):
     """A batch that is a slice of another has offsets; a batch of one row takes other paths."""
     for row, value in enumerate(expected):
         same(results(text, **{name: values[row : row + 1] for name, values in columns.items()}), [value])
+        same(results(text, row=row, **columns), [value])
 
 
 def test_every_function_is_tested():

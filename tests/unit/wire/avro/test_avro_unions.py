@@ -278,8 +278,10 @@ def test_random_unions_are_read_and_written_as_fastavro_writes_them(drawn):
 # ---- what is written -------------------------------------------------------------------------------------------------
 
 
-def test_a_struct_of_branches_is_written_as_the_member_that_is_there():
-    schema = record(a=["null", CREATED, DELETED])
+@pytest.mark.parametrize("union", [["null", CREATED, DELETED], [CREATED, "null", DELETED], [CREATED, DELETED, "null"]])
+def test_a_struct_of_branches_is_written_as_the_member_that_is_there(union):
+    """A struct without a member is null, whichever branch of the union null is."""
+    schema = record(a=union)
     values = [
         {"a": {"Created": {"id": 1}, "Deleted": None}}, {"a": {"Created": None, "Deleted": {"id": 2, "why": None}}},
         {"a": None}, {"a": {"Created": None, "Deleted": None}},
@@ -288,7 +290,8 @@ def test_a_struct_of_branches_is_written_as_the_member_that_is_there():
     read, refused = encode(schema, *values, a=EVENTS)
     assert read == [{"a": {"id": 1}}, {"a": {"id": 2, "why": None}}, {"a": None}, {"a": None}]
     assert list(refused) == [4]
-    assert refused[4].startswith('wrong type: a: expected a value of null or record or record of the schema, got {"Cre')
+    branches = " or ".join("null" if branch == "null" else "record" for branch in union)
+    assert refused[4].startswith(f'wrong type: a: expected a value of {branches} of the schema, got {{"Cre')
 
 
 def test_no_member_is_refused_where_the_union_has_no_null():

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sluice.columns.arrow_types import arrow_schema
+from sluice.columns.arrow_types import array_of, arrow_schema
 from sluice.model.members import Member
 from sluice.model.spec import Coding
 from sluice.model.types import parse_type
@@ -21,7 +21,9 @@ ABSENT = dict.fromkeys("abcdef")
 VALUES = st.sampled_from(
     ["null", "1", "2.5", '"x"', '"\\n"', "true", '"2020-01-01T00:00:00Z"', "nul", "[]", '"NaN"', "-0", "{}"]
 )
-RECORDS = st.lists(st.tuples(st.sampled_from("abcdefgh"), VALUES), max_size=8)
+#: h is no attribute; the last names are a and g with an escape
+NAMES = st.sampled_from([*"abcdefgh", "\\u0061", "\\u0067"])
+RECORDS = st.lists(st.tuples(NAMES, VALUES), max_size=8)
 
 
 def decoded(text, schema=SCHEMA, **how):
@@ -41,6 +43,12 @@ def decoded(text, schema=SCHEMA, **how):
 def test_a_missing_or_null_optional_attribute_is_null(text, values):
     assert decoded(text) == values
     assert json_batch.decode_scannable(pa.array([text]), SCHEMA)[1].all()  # not one by one
+
+
+@pytest.mark.parametrize("text", [b'{"\\u0061":7,"g":1}', b'{"a":5,"\\u0061":7,"g":1}'])
+def test_the_name_of_an_optional_attribute_may_have_escapes(text):
+    """A scanner that did not know the name would take the attribute for one that is missing."""
+    assert decoded(text) == ABSENT | {"a": 7, "g": 1}
 
 
 @pytest.mark.parametrize(
@@ -133,3 +141,29 @@ def test_an_object_whose_attributes_are_all_null_is_left_out():
     form = codec(Part(Coding("json", JsonOptions(omit=True)), SCHEMA[:3], members=members))
     tuples = pa.RecordBatch.from_pylist(ROWS, schema=arrow_schema(SCHEMA[:3]))
     assert form.encode(tuples).to_pylist() == [b'{"o":{"a":1},"c":"x"}', b"{}", b'{"o":{"p":{"b":2.5}}}']
+
+
+@pytest.mark.parametrize("omit", [False, True])
+@pytest.mark.parametrize(
+    ("type_", "rows"),
+    [
+        ("map<string, string>?", [[("a", "x")], None, [], [("b", "y"), ("c", "z")]]),
+        ("map<string, int64?>?", [[("a", None)], None, [], [("b", 2), ("c", None)]]),
+        ("list<json>?", [["1"], None, [], ["2", "[]"]]),
+        ("list<map<string, string>>?", [[[("a", "x")]], None, [], [[], [("b", "y")]]]),
+        ("list<tuple<a: int64?>>?", [[(None,)], None, [], [(1,), (None,)]]),
+        ("list<string>?", [["a"], None, [], ["b", "c"]]),
+    ],
+)
+def test_a_slice_is_written_as_its_rows_are(type_, rows, omit):
+    """The rows of a part of a batch are a slice."""
+    schema = (("v", parse_type(type_)),)
+    form = codec(Part(Coding("json", JsonOptions(omit=omit)), schema))
+
+    def batch(some):
+        return pa.RecordBatch.from_arrays([array_of(some, schema[0][1])], schema=arrow_schema(schema))
+
+    for first in range(len(rows)):
+        for last in range(first + 1, len(rows) + 1):
+            sliced = batch(rows).slice(first, last - first)
+            assert form.encode(sliced).to_pylist() == form.encode(batch(rows[first:last])).to_pylist()

@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sluice.columns.forms.form_contract import lists_of
 from sluice.engine.stream.functions.column_arguments import EDGE, INT64, Column, Kernel, by_name, is_scalar
 
 
@@ -203,11 +204,7 @@ def list_concatenate(values: pa.ListArray, others: pa.ListArray) -> pa.ListArray
 
 
 def keys_of(maps: pa.MapArray) -> pa.ListArray:
-    return _of_entries(maps, maps.keys)
-
-
-def _of_entries(maps: pa.MapArray, entries: pa.Array) -> pa.ListArray:
-    return pa.ListArray.from_arrays(maps.offsets, entries, mask=maps.is_null() if maps.null_count else None)
+    return lists_of(maps, maps.keys)
 
 
 def keyed(function: Kernel) -> Kernel:
@@ -216,7 +213,7 @@ def keyed(function: Kernel) -> Kernel:
 
 
 def map_values(maps: pa.MapArray) -> pa.Array:
-    return _of_entries(maps, maps.items)
+    return lists_of(maps, maps.items)
 
 
 def map_merge(maps: pa.MapArray, others: pa.MapArray) -> pa.MapArray:

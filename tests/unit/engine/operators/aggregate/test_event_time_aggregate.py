@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from itertools import permutations
 from typing import Any
 
 import pytest
@@ -38,6 +39,26 @@ def test_random_windows_and_events(listed: int, case: Case, batches: list[int]):
 @settings(max_examples=24, derandomize=True)
 def test_random_sorts(listed: int, case: Case, batches: list[int]):
     check(case, [1] * len(case["input"]), batches, limits=replace(CLEANED_EARLY, listed=listed))
+
+
+@pytest.mark.parametrize("period", ["1", "0.5"])
+@pytest.mark.parametrize("late", [*permutations([1.5, 2.5, 3.5])])
+def test_late_tuples_of_several_panes_between_two_watermarks(late: tuple[float, ...], period: str):
+    """All of their panes fire again at the next watermark, in whatever order the tuples came (E25)."""
+    times = [0.5, 1.5, 2.5, 3.5, 4.5, "watermark", *late, "watermark"]
+    case = {
+        "operator": {
+            "kind": "aggregate", "partition_by": [],
+            "window": f"timeInterval, intervalDuration(1), creationPeriod({period}), discardAge(9)",
+            "group_by": [], "event_time": "e", "schema": {"e": "float64"},
+            "output": {"start": "intervalStart()", "n": "Count()"},
+        },
+        "input": [
+            {"at": float(n)} | ({"watermark": 5.0 + n / 100} if time == "watermark" else {"tuple": {"e": time}})
+            for n, time in enumerate(times)
+        ],
+    }  # fmt: skip
+    check(case, [1] * len(times))
 
 
 @pytest.mark.parametrize("group_by", [[], ["g"]])

@@ -138,6 +138,14 @@ def test_a_right_tuple_is_kept_for_left_tuples_up_to_the_newer_one():
     ]
 
 
+@pytest.mark.parametrize(("window", "newer", "last"), [("asOf", 4, 3.999999999), ("asOf, maximumAge(2)", 9, 4.0)])
+def test_a_right_tuple_is_kept_at_the_last_time_at_which_it_is_a_partner(window: str, newer: float, last: float):
+    """U5: also if the watermark of that time makes an earlier left tuple of the key certain."""
+    events = [right(0, 2), right(0, newer), left(0, 3), *watermarks(1, last), left(2, last), *watermarks(3, 20)]
+    found = of_join(list(replay(pipeline(window), events)))
+    assert [(r["tuple"]["t"], r["tuple"]["s"]) for r in found if "tuple" in r] == [(3.0, 2.0), (last, 2.0)]
+
+
 def test_a_right_tuple_is_forgotten_after_the_maximum_age():
     events = [right(0, 1), right(0, 2, "b")]
     assert held("asOf, maximumAge(5)", [*events, *watermarks(1, 6)]) == 2
