@@ -91,12 +91,15 @@ def _no_masks() -> Iterator[None]:
     MASKS.clear()
 
 
-@pytest.fixture
-def distinct_cases(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(scope="session", autouse=True)
+def _distinct_cases() -> Iterator[None]:
     """Draws each random case anew. Else hypothesis makes up to five of six cases by repeating a part of the case before
-    them, and an operator and its sizes are drawn for the sixth alone.
+    them, and an operator and its sizes are drawn for the sixth alone. The strategies of our tests have few values of
+    everything, so things meet without repeated parts.
     """
-    monkeypatch.setattr(ConjectureRunner, "generate_mutations_from", lambda *_: None)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ConjectureRunner, "generate_mutations_from", lambda *_: None)
+        yield
 
 
 @pytest.fixture

@@ -129,7 +129,7 @@ def compare(number: int, limits: EngineLimits, strategy: SearchStrategy[Any], co
 def main(minutes: str, number: str = "") -> None:
     chosen = int(number) if number else random.getrandbits(32)
     print(f"SLUICE_SEED={chosen}", flush=True)  # noqa: T201
-    # as the fixture `distinct_cases` does: each case is drawn anew
+    # as the fixture `_distinct_cases` does: each case is drawn anew
     ConjectureRunner.generate_mutations_from = lambda *_: None  # type: ignore[method-assign]
     fuzz(float(minutes), chosen)
 

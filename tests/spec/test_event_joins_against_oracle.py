@@ -18,7 +18,7 @@ from tests.spec.test_split_and_merge import Division, check_case, divisions
 SMALL = EngineLimits(uncompacted=2, candidates=4)
 
 
-pytestmark = pytest.mark.usefixtures("states_are_checked", "distinct_cases")
+pytestmark = pytest.mark.usefixtures("states_are_checked")
 
 
 def dead_letters(case: Case) -> list[int]:
