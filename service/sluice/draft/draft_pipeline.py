@@ -30,7 +30,10 @@ MAX_HEADERS = 8
 #: a text that may be the bytes of a number, as Connect writes decimals
 BYTES = re.compile(r"(?:[A-Za-z0-9+/]{4}){0,4}(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=|[A-Za-z0-9+/]{4})")
 #: what is wrong with records of a format that cannot be read
-PROBLEMS = {"json": "no JSON objects", "csv": "rows of names"}
+PROBLEMS = {
+    "json": "no JSON objects", "csv": "rows of names", "avro": "not readable with the schema",
+    "protobuf": "not readable with the schema",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,8 +149,7 @@ def _streams(
         yield f"    format: {sample.format}"
     for key, value in sample.settings.items():
         yield f"    {key}: {_path_word(value) if key != 'message' else value}"
-    if sample.delimiter != ",":
-        yield f"    delimiter: {json.dumps(sample.delimiter)}"
+    yield from _rows_of_csv(roles)
     yield from _envelope(sample)
     if any(attribute.form and attribute.form.base64 for attribute in sample.usable_attributes):
         yield _commented(f"    {KEY_OF_BYTES}", "the bytes of the numbers, as Kafka Connect writes them")
@@ -181,10 +183,28 @@ def _envelope(sample: Sample) -> Iterator[str]:
         yield _commented("    envelope: upsert", "a record without a value makes no tuple, or `deletes: include`")
 
 
+def _rows_of_csv(roles: Roles) -> Iterator[str]:
+    """What the stream says of rows of CSV. If not each field is an attribute, it names them all; else the attributes
+    say their order.
+    """
+    sample = roles.sample
+    if sample.delimiter != ",":
+        yield f"    delimiter: {json.dumps(sample.delimiter)}"
+    names = [attribute.name for attribute in sample.usable_attributes if attribute.part == VALUE]
+    behind = _behind(roles)
+    if sample.columns and list(sample.columns) != [name for name in names if name not in behind]:
+        yield _commented(f"    columns: [{', '.join(map(yaml_word, sample.columns))}]", "all fields of a row")
+
+
+def _behind(roles: Roles) -> set[str]:
+    """The attributes without a role that are behind MAX_ATTRIBUTES others."""
+    return {attribute.name for attribute in roles.sample.usable_attributes[MAX_ATTRIBUTES:]} - roles.names
+
+
 def _schema(roles: Roles) -> Iterator[str]:
-    """The rows of the schema; what has no role, and is behind MAX_ATTRIBUTES others, is a comment."""
+    """The rows of the schema; those of attributes `_behind` others are comments."""
     usable = roles.sample.usable_attributes
-    behind = {attribute.name for attribute in usable[MAX_ATTRIBUTES:]} - roles.names
+    behind = _behind(roles)
     for attribute in usable:
         sign = "# " if attribute.name in behind else ""
         yield _commented(f"      {sign}{_row(attribute, roles)}", _comment(attribute, roles))

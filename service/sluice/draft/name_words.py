@@ -103,6 +103,8 @@ BRANCHES = frozenset((
     "double", "float", "long", "int", "string", "boolean", "stringValue", "boolValue", "$oid", "$date", "$numberInt",
     "$numberLong", "$numberDouble", "$numberDecimal",
 ))  # fmt: skip
+#: further such members, which stay in the name of the attribute, as a text may stand beside a number
+NUMBER_BRANCHES = frozenset(("intValue", "doubleValue", "int_value", "double_value"))
 #: objects of a record that say what was, or guard the others: their members are second to those of the same name
 ASIDE = frozenset(("before", "old", "previous", "prev", "signature"))
 #: words in front of `time` if it is a duration

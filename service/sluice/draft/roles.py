@@ -106,19 +106,23 @@ def _time_rank(
 
 
 def best_measurement(attributes: Sequence[Attribute], key: Sequence[str]) -> Attribute | None:
-    """The attribute whose average is drafted: one that is not always the same, then one without words among its
-    numbers, then one with the name of a measurement, then one of what is and not of what was, then one that all records
-    have, then one that may have places behind the point, then the first one. None if no attribute measures something.
+    """The attribute whose average is drafted: one that has values, then one that is not always the same, then one
+    without words among its numbers, then one with the name of a measurement, then one of what is and not of what was,
+    then one that all records have, then one that may have places behind the point, then the first one. None if no
+    attribute measures something.
     """
     possible = [attribute for attribute in attributes if attribute.is_measurement and attribute.name not in key]
     return min(possible, key=_measurement_rank, default=None)
 
 
-def _measurement_rank(attribute: Attribute) -> tuple[bool, bool, bool, bool, bool, bool]:
+def _measurement_rank(attribute: Attribute) -> tuple[bool, bool, bool, bool, bool, bool, bool]:
     assert attribute.form is not None  # noqa: S101 - it is a measurement
     named = measures(attribute.meaning)
     whole = attribute.form.type == "int64"
-    return is_constant(attribute), attribute.form.words, not named, _is_aside(attribute), attribute.optional, whole
+    return (
+        not attribute.values, is_constant(attribute), attribute.form.words, not named, _is_aside(attribute),
+        attribute.optional, whole,
+    )  # fmt: skip
 
 
 def is_constant(attribute: Attribute) -> bool:

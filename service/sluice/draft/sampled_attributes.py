@@ -12,7 +12,7 @@ from typing import Any
 
 from sluice.config.checks.stream_checks import ATTRIBUTE
 from sluice.config.syntax.expression_grammar import RESERVED
-from sluice.draft.name_words import BRANCHES, GENERAL, MIN_RECORDS, is_key, measures, unit_of_time
+from sluice.draft.name_words import BRANCHES, GENERAL, MIN_RECORDS, NUMBER_BRANCHES, is_key, measures, unit_of_time
 from sluice.draft.record_tree import VALUES, Item, Path, Place, kind
 from sluice.draft.value_forms import Fit, Form, fit, form_of, kinds
 from sluice.model.members import WHOLE
@@ -143,7 +143,9 @@ def _spoken(path: Path) -> list[str]:
     for before, step in zip((None, *path), path, strict=False):
         if isinstance(step, Item):
             names += [step.label] if step.label else []
-        elif isinstance(step, str) and step not in BRANCHES and not (_label(before) and step in VALUES):
+        elif (
+            isinstance(step, str) and step not in BRANCHES | NUMBER_BRANCHES and not (_label(before) and step in VALUES)
+        ):
             names.append(step)
     return names
 
@@ -189,7 +191,9 @@ def names_of(paths: Sequence[Path]) -> list[str]:
 
 def _first_length(path: Path) -> int:
     parts = _parts(path)
-    short = len(parts[-1]) == 1 or parts[-1].lower() in GENERAL
+    short = (
+        len(parts[-1]) == 1 or parts[-1].lower() in GENERAL or (parts[-1] in NUMBER_BRANCHES and any(map(_label, path)))
+    )
     return 2 if short and len(parts) > 1 else 1
 
 

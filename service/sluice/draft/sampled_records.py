@@ -83,6 +83,7 @@ class Sample:
     key          the key of the records
     envelope     what surrounds the rows in the values
     delimiter    what stands between the fields of CSV
+    columns      the names of all fields of CSV, in their order, also of those that are no attributes
     settings     the keys of the stream that name the schema, and their values
     origins      of each usable record its topic partition, and its timestamp in seconds; None if it is not known
     """
@@ -98,6 +99,7 @@ class Sample:
     key: RecordKey = NO_KEY
     envelope: Envelope = NO_ENVELOPE
     delimiter: str = ","
+    columns: Sequence[str] = ()
     settings: Mapping[str, str] = field(default_factory=dict)
     origins: Sequence[tuple[int, float | None]] = ()
     headers: Sequence[Attribute] = ()
@@ -191,7 +193,9 @@ def _text_sample(topic: str, records: Sequence[_Filled]) -> Sample | None:
     rows = [(row, record) for row, record in zip(table.rows, records, strict=True) if row is not None]
     listed = [_field(attribute) for attribute in attributes_of(places([row for row, _ in rows]))]
     unreadable = len(records) - len(rows)
-    return replace(_sample(topic, "csv", listed, rows), delimiter=table.delimiter, unreadable=unreadable)
+    columns = [attribute.name for attribute in listed]
+    drafted = _sample(topic, "csv", listed, rows)
+    return replace(drafted, delimiter=table.delimiter, columns=columns, unreadable=unreadable)
 
 
 def _field(attribute: Attribute) -> Attribute:

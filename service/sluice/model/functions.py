@@ -33,6 +33,8 @@ from sluice.model.types import (
     map_of,
     optional_of,
     parse_type,
+    takes,
+    united,
 )
 from sluice.model.types.type_contract import top_level
 
@@ -110,9 +112,13 @@ def read_signature(text: str) -> Signature:
     return Signature(top_level(parameters), result.strip(), kernel.strip(), rule.strip())
 
 
+#: a value as one of a type that differs only in further `?`, at any depth (NU33): it has no sign in an expression
+WIDER = "?"
 #: what is typed by the members and elements of its arguments, and has no signatures -> its kernel: the member of a
 #: struct, a struct of names and values, a list of values, a map of keys and values (ST8 to ST11)
-INSIDES: Mapping[str, str] = {".": "member", "{}": "struct", "[]": "list_value", "{:}": "map_value"}
+INSIDES: Mapping[str, str] = {
+    ".": "member", "{}": "struct", "[]": "list_value", "{:}": "map_value", WIDER: "same",
+}  # fmt: skip
 
 
 OPERATORS: Mapping[str, Function] = {f.name: f for f in (
@@ -669,8 +675,11 @@ def fit(signature: Signature, types: Sequence[Type], values: Sequence[int | None
         if bound_type is None or common(bound_type, type_) != bound_type:
             return None
     arguments = tuple(type_ if word in MIXED else named(word, bound) for word, type_ in zip(words, types, strict=True))
-    if any(type_.element is not None and argument != type_ for argument, type_ in zip(arguments, types, strict=True)):
-        return None  # no list is converted
+    if any(
+        type_.element is not None and not takes(argument, type_)
+        for argument, type_ in zip(arguments, types, strict=True)
+    ):
+        return None  # no list is converted, but its elements may be optional (NU33)
     result = _by_rule(signature, words, types, values) if signature.rule else named(signature.result, bound)
     return None if result is None else Match(signature, arguments, result)
 
@@ -710,7 +719,7 @@ def bind(word: str, argument: Type, bound: dict[str, Type]) -> Type | None:
 
 def common(first: Type, second: Type) -> Type | None:
     """The type that holds the values of both types; None if there is none."""
-    return first if first == second else first.joined(second) or second.joined(first)
+    return first if first == second else first.joined(second) or second.joined(first) or united(first, second)
 
 
 def named(word: str, bound: Mapping[str, Type]) -> Type:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from sluice.model.errors import one_of
 from sluice.model.expressions import AggregateCall, Attribute, Call, Expression, Literal, null_from
-from sluice.model.functions import INSIDES, OPERATORS
+from sluice.model.functions import INSIDES, OPERATORS, WIDER
 from sluice.time_units import SECOND
 
 # ---- lengths of time ------------------------------------------------------------------------------------------------
@@ -60,11 +60,15 @@ def expression(node: Expression) -> str:
 
 def _inside(argument: Expression) -> str:
     text = expression(argument)
+    while isinstance(argument, Call) and argument.function == WIDER:
+        (argument,) = argument.arguments
     return f"({text})" if isinstance(argument, Call) and argument.function in SIGNS else text
 
 
 def _inside_of(node: Call) -> str:
     """A member of a struct, or a struct, list or map that is written out."""
+    if node.function == WIDER:
+        return expression(node.arguments[0])
     if node.function == ".":
         value, name = node.arguments
         assert isinstance(name, Literal)  # noqa: S101 - the name of a member

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -35,6 +36,20 @@ def in_order(*parts: Decoded) -> Decoded:
     tuples = [pa.concat_arrays(pieces).take(order) for pieces in columns]
     bad = sorted(entry for part in parts for entry in part.bad)
     return Decoded(record_batch(tuples, parts[0].tuples.schema, len(good)), np.sort(good), bad)
+
+
+def beside(schema: Schema, numbers: Sequence[Sequence[int]], parts: Sequence[Decoded]) -> Decoded:
+    """The tuples of a schema from the results for the same rows, of which each has the attributes with its `numbers`.
+    A row that is bad in several results has the reason of the first one.
+    """
+    why = {row: text for part in reversed(parts) for row, text in part.bad}
+    good = np.array([row for row in parts[0].good if row not in why], np.int64)
+    columns: dict[int, pa.Array] = {}
+    for part, attributes in zip(parts, numbers, strict=True):
+        kept = part.tuples.filter(pa.array(np.isin(part.good, good)))
+        columns |= zip(attributes, kept.columns, strict=True)
+    arrays = [columns[number] for number in range(len(schema))]
+    return Decoded(record_batch(arrays, arrow_schema(schema), len(good)), good, sorted(why.items()))
 
 
 def merged(values: pa.Array, others: np.ndarray, more: pa.Array, fits: np.ndarray) -> tuple[pa.Array, np.ndarray]:

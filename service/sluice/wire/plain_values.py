@@ -17,7 +17,8 @@ from sluice.wire.json.json_values import shown
 from sluice.wire.plain_text import BOM, read, utf8, written
 
 
-def decode_text(values: pa.BinaryArray, schema: Schema, spelling: Spelling = STRICT) -> Decoded:
+def decode_text(values: pa.BinaryArray, schema: Schema, spelling: Spelling = STRICT, where: str = "") -> Decoded:
+    """The tuples of one attribute. `where` says in reasons where the attribute is."""
     ((name, type_),) = schema
     texts, good = utf8(values)
     bad = [(int(row), reason(Reason.NOT_TEXT, "its bytes are not UTF-8")) for row in np.flatnonzero(~good)]
@@ -25,7 +26,7 @@ def decode_text(values: pa.BinaryArray, schema: Schema, spelling: Spelling = STR
     column, fits = read(texts, type_, spelling)
     for row in np.flatnonzero(~fits):
         shown_text = shown(texts[int(row)].as_py())
-        bad.append((int(rows[row]), reason(Reason.WRONG_TYPE, f"{name}: expected {type_}, got {shown_text}")))
+        bad.append((int(rows[row]), reason(Reason.WRONG_TYPE, f"{name}: expected {type_}{where}, got {shown_text}")))
     return Decoded(record_batch([column], arrow_schema(schema), len(column)), rows[fits], sorted(bad))
 
 

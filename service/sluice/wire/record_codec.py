@@ -5,15 +5,15 @@ timestamps of records.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from sluice.columns.arrow_types import array_of, arrow_schema
+from sluice.model.members import HEADER, Member, Members, place
 from sluice.model.spec import DELETES, Coding, Stream
 from sluice.model.types import TIMESTAMP, Schema
 from sluice.wire.change_events.change_reader import ChangeReader, change_reader
@@ -64,7 +64,7 @@ class Records:
             parts.append((self.headers[attribute], schema, last_values(headers, header)))
         if event is not None and self.changes is not None:
             parts += [(form, schema, column) for form, schema, column in self.changes.columns(event)]
-        decoded = [_or_defaults(column, form, schema, dict(stream.defaults)) for form, schema, column in parts]
+        decoded = [_or_defaults(column, form, schema, stream) for form, schema, column in parts]
         if stream.record_timestamp is not None:
             assert times is not None  # noqa: S101 - the readers of inputs pass them
             decoded.append(_timestamps(stream.record_timestamp, times))
@@ -100,7 +100,7 @@ class Records:
         if self.key is None:
             msg = f"stream {self.stream.name} is a table without a key"  # `check` refuses it
             raise TypeError(msg)
-        decoded = _or_defaults(self._keys(keys), self.key, self.stream.key_schema, dict(self.stream.defaults))
+        decoded = _or_defaults(self._keys(keys), self.key, self.stream.key_schema, self.stream)
         column_of = dict(zip(decoded.tuples.schema.names, decoded.tuples.columns, strict=True))
         count = decoded.tuples.num_rows
         columns = [column_of.get(name, array_of([kind.empty] * count, kind)) for name, kind in
@@ -137,8 +137,10 @@ class Records:
 def _records(stream: Stream, properties: tuple[tuple[str, str], ...]) -> Records:
     defaults, types = dict(stream.defaults), dict(stream.schema)
 
+    places = _places(stream)
+
     def form(coding: Coding, schema: Schema, part: str) -> Codec:
-        return codec(Part(coding, schema, defaults, f"{stream.topic}-{part}", properties, members=dict(stream.members)))
+        return codec(Part(coding, schema, defaults, f"{stream.topic}-{part}", properties, members=places))
 
     of_value = Part(
         stream.value, stream.value_schema, defaults, f"{stream.topic}-value", properties, members=dict(stream.members)
@@ -149,6 +151,16 @@ def _records(stream: Stream, properties: tuple[tuple[str, str], ...]) -> Records
     changes = change_reader(stream, of_value)
     value = codec(of_value) if changes is None or changes.row is None else changes.row
     return Records(stream, value, key, headers, changes)
+
+
+def _places(stream: Stream) -> Members:
+    """The members of the attributes, also of those in headers, for reasons."""
+    members = dict(stream.members)
+    in_headers = {
+        attribute: replace(members.get(attribute, Member()), path=(header,), part=HEADER)
+        for attribute, header in stream.headers
+    }
+    return members | in_headers
 
 
 def _flagged(decoded: Decoded, *, deletes: bool) -> Decoded:
@@ -183,7 +195,7 @@ def _timestamps(attribute: str, times: np.ndarray) -> Decoded:
     return Decoded(record_batch([column], fields, len(good)), good, [(row, why) for row in bad.tolist()])
 
 
-def _or_defaults(column: pa.BinaryArray, form: Codec, schema: Schema, defaults: Mapping[str, Any]) -> Decoded:
+def _or_defaults(column: pa.BinaryArray, form: Codec, schema: Schema, stream: Stream) -> Decoded:
     """Decodes keys or headers, of which some may be null.
 
     The attributes of a null get their defaults, else null (NU2). If one has no default and is not optional, the row is
@@ -193,17 +205,17 @@ def _or_defaults(column: pa.BinaryArray, form: Codec, schema: Schema, defaults: 
         return form.decode(column)
     is_valid = column.is_valid().to_numpy(zero_copy_only=False)
     decoded = form.decode(column.filter(pa.array(is_valid))).at(np.flatnonzero(is_valid))
-    return in_order(decoded, _without(np.flatnonzero(~is_valid), schema, defaults))
+    return in_order(decoded, _without(np.flatnonzero(~is_valid), schema, stream))
 
 
-def _without(rows: np.ndarray, schema: Schema, defaults: Mapping[str, Any]) -> Decoded:
-    fields = arrow_schema(schema)
+def _without(rows: np.ndarray, schema: Schema, stream: Stream) -> Decoded:
+    fields, defaults = arrow_schema(schema), dict(stream.defaults)
     needed = ((name, type_) for name, type_ in schema if name not in defaults and not type_.optional)
     name, type_ = next(needed, (None, None))
     if name is None:
         columns = [array_of([defaults.get(attribute)] * len(rows), kind) for attribute, kind in schema]
         return Decoded(record_batch(columns, fields, len(rows)), rows, [])
-    why = reason(Reason.MISSING, f"{name}: expected {type_}, got nothing")
+    why = reason(Reason.MISSING, f"{name}: expected {type_}{place(str(name), _places(stream))}, got nothing")
     empty = record_batch([pa.array([], field.type) for field in fields], fields, 0)
     return Decoded(empty, rows[:0], [(int(row), why) for row in rows])
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import csv
+import io
 import json
 import random
 from collections.abc import Callable
@@ -55,13 +58,39 @@ def records(chance: random.Random) -> list[dict[str, object]]:
     return [{"value": value, "key": chance.choice(keys), "headers": {"h": "x", "ce_id": "1"}} for value in values]
 
 
+#: cells of the columns of CSV: each column has those of one row
+CELLS = (
+    ("",), ("", "a b", "x"), ("1", "2", "17"), ("1.50", "12.00"), ("", "1.5", "2"), ("7", "n/a", "8"),
+    ("true", "false"),
+    ("2024-01-01 10:00:00.123", "2024-01-01 11:00:00.456"), ("1750000000123", "1750000001123"), ('{"a": 1, "b": "x"}',),
+    ('say "hi"', "a,b;c|d", ""), ("007", "010"), ("\u00e9", "NaN"), ("a\tb",), ("k1", "k2"),
+)  # fmt: skip
+
+
+def table(chance: random.Random) -> list[str]:
+    """Rows of CSV, perhaps below a row of names."""
+    columns = [chance.choice(CELLS) for _ in range(chance.choice((2, 3, 6, 75)))]
+    listed = [[chance.choice(cells) for cells in columns] for _ in range(chance.choice((1, 5, 20)))]
+    names = [chance.choice(("order-id", "amount", "ship to", "x", "time")) + str(at) for at in range(len(columns))]
+    out = io.StringIO()
+    csv.writer(out, delimiter=chance.choice(",\t;|"), lineterminator="\n").writerows(
+        [names, *listed] if chance.random() < 0.3 else listed
+    )
+    return out.getvalue().splitlines()
+
+
 @pytest.mark.parametrize("seed", range(60))
 def test_a_draft_of_any_records_runs(seed):
-    sampled = records(random.Random(seed))
-    rows = [
-        Sampled(*(text.encode() if text is not None else None for text in (record["value"], record["key"])))
-        for record in sampled
-    ]
+    _run(records(random.Random(seed)))
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_a_draft_of_any_rows_of_csv_runs(seed):
+    _run([{"value": {"base64": base64.b64encode(row.encode()).decode()}} for row in table(random.Random(seed))])
+
+
+def _run(sampled):
+    rows = [Sampled(_bytes(record["value"]), _bytes(record.get("key"))) for record in sampled]
     with suppress(DraftError):
         found = sample("t", rows, {})
         pipeline = load_text(draft("t", found, "f.yaml", {}, {}), "f.yaml", environment=None)
@@ -69,3 +98,9 @@ def test_a_draft_of_any_records_runs(seed):
         dead = [row["dead_letter"]["reason"] for row in replay(pipeline, events) if "dead_letter" in row]
         counted = found.unreadable + found.unfit + (0 if found.envelope.word else found.tombstones)
         assert len(dead) <= counted, dead
+
+
+def _bytes(value):
+    if isinstance(value, dict):
+        return base64.b64decode(value["base64"])
+    return value.encode() if value is not None else None

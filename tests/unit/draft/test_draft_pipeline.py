@@ -300,6 +300,18 @@ def test_lists_of_names_and_values(tags, row):
     assert row in text
 
 
+def test_a_number_below_a_label_has_its_name_and_is_no_measurement_if_the_label_is_none():
+    text = of(*(
+        {"attributes": [
+            {"key": "service.name", "value": {"stringValue": f"s{n % 2}"}},
+            {"key": "process.pid", "value": {"intValue": n % 3}}, {"key": "load", "value": {"doubleValue": n / 4}},
+        ]}
+        for n in range(12)
+    ))  # fmt: skip
+    assert "      process_pid_intValue: {from: 'attributes[1].value.intValue', type: int64} " in text
+    assert "average_load_doubleValue: Average(load_doubleValue)" in text
+
+
 def test_lists_in_lists_have_a_map_for_each():
     cells = [{"cell": "x", "volts": 3.5}]
     racks = [{"rack": f"r{n}", "cells": [{"cell": f"c{n}", "volts": n / 4}, *cells]} for n in range(3)]

@@ -177,6 +177,20 @@ def test_a_file_of_the_user_gives_the_attributes(key, order, tmp_path: Path, mon
     assert '{"symbol":"SAP","tuples":2,"average_price":3.5}' in done.stdout
 
 
+def test_the_average_is_of_a_field_with_values_and_unreadable_records_are_those_of_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+    Path("order.proto").write_text(
+        'syntax = "proto3"; message A { optional double score = 1; optional int64 size = 2; string symbol = 3; }'
+    )
+    records = [Sampled(b"\x10" + bytes([size]) + b"\x1a\1" + b"ab"[size % 2 :][:1], None) for size in (3, 4, 7, 8)]
+    settings = {"proto": "order.proto"}
+    text = draft("orders", sample("orders", [*records, Sampled(b"\x1a\7", None)], {}, settings), "orders.yaml", {}, {})
+    assert "average_size: Average(float64(size))" in text
+    assert "# 1 of the 5 records are not readable with the schema: such records become dead letters.\n" in text
+
+
 def test_a_file_with_several_messages_needs_the_name_of_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
     Path("order.proto").write_text(ORDER)

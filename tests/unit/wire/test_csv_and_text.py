@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from dataclasses import replace
 
 import pyarrow as pa
 import pytest
@@ -193,9 +194,9 @@ def test_a_record_is_bad_once():
     assert [why.partition(" got ")[0] for _, why in found.bad][1:] == [
         "missing attribute: key: expected string,",
         "not text: its bytes are not UTF-8",
-        "missing attribute: trace: expected string,",
-        "missing attribute: trace: expected string,",
-        "wrong type: n: expected int64,",
+        'missing attribute: trace: expected string at header["trace-id"],',
+        'missing attribute: trace: expected string at header["trace-id"],',
+        "wrong type: n: expected int64 at header.count,",
     ]
     assert [row for row, _ in found.bad] == [0, 1, 2, 3, 4, 5]
 
@@ -319,11 +320,11 @@ def test_paths_into_the_key_and_headers():
 
 
 def test_the_whole_key_in_json():
-    key, members = Key(("id",), Coding("json")), (("id", spelled(())),)
+    key, members = Key(("id",), Coding("json")), (("id", replace(spelled(()), part="key")),)
     stream = Stream("in", (("id", INT64), ("x", INT64)), "in", key=key, members=members)
     found = read(stream, (b'{"x":1}', b"7", None), (b'{"x":1}', None, None))
     assert found.tuples.to_pylist() == [{"id": 7, "x": 1}]
-    assert found.bad == [(1, "missing attribute: id: expected int64, got nothing")]
+    assert found.bad == [(1, "missing attribute: id: expected int64 at key, got nothing")]
 
 
 # ---- null ------------------------------------------------------------------------------------------------------------

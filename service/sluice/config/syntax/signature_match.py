@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 from sluice.model.errors import one_of
 from sluice.model.expressions import Call, Expression, Literal
-from sluice.model.functions import CONSTANTS, OPERATORS, SHOWN, VARIABLES, Function, Signature, is_regex
-from sluice.model.types import INT64, Type
+from sluice.model.functions import CONSTANTS, OPERATORS, SHOWN, VARIABLES, WIDER, Function, Signature, is_regex
+from sluice.model.types import INT64, Type, takes
 
 
 def converted(value: Expression, type_: Type) -> Expression:
@@ -18,6 +18,8 @@ def converted(value: Expression, type_: Type) -> Expression:
         return value
     if isinstance(value, Literal) and value.value is None:
         return Literal(None, type_)
+    if takes(type_, value.type):  # the same values, which may be null, or parts of them (NU33)
+        return Call(WIDER, (value,), type_)
     if isinstance(value, Literal):
         return Literal(type_.present.of_number(value.value), type_)
     return Call(type_.present.word, (value, *(Literal(digits, INT64) for digits in type_.present.digits)), type_)

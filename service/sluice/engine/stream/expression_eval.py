@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sluice.columns.column_forms import form
-from sluice.engine.stream.functions.column_arguments import is_scalar
+from sluice.engine.stream.functions.column_arguments import is_scalar, repeated
 from sluice.engine.stream.functions.function_kernels import kernel
 from sluice.engine.stream.value_errors import OF_ERRORS, Checked, of_call, of_inside, of_own
 from sluice.model.expressions import AggregateCall, Attribute, Call, Expression, Literal
@@ -51,7 +51,7 @@ def checked(expression: Expression, tuples: pa.RecordBatch, errors: Errors = NO_
     result, rows = _checked(expression, tuples, errors), tuples.num_rows
     if not is_scalar(result.values):
         return result
-    return Checked(pa.repeat(result.values, rows), None if result.errors is None else np.full(rows, result.errors))
+    return Checked(repeated(result.values, rows), None if result.errors is None else np.full(rows, result.errors))
 
 
 def computed(

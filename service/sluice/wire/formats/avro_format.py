@@ -17,6 +17,8 @@ from pydantic import Discriminator, Field, Tag
 
 from sluice.files import read_file
 from sluice.model.avro_schema import (
+    NAMED,
+    PRIMITIVES,
     Avro,
     AvroError,
     attributes_of,
@@ -35,12 +37,15 @@ from sluice.wire.formats.format_contract import Codec, Finder, Format, FormatKey
 
 SCHEMA, WRITER_SCHEMA = "avro_schema", "avro_writer_schema"
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-# An Avro schema is the path of a file, or the schema itself. A tag distinguishes the two in error messages.
-FILE, INLINE = "<file>", "<inline>"
+# An Avro schema is the path of a file, or the schema itself: the name of a type, a mapping, or a list (a union).
+# A tag distinguishes them in error messages.
+FILE, INLINE, UNION = "<file>", "<inline>", "<union>"
 AvroSchema = Annotated[
-    Annotated[str, Tag(FILE)] | Annotated[dict[str, Any], Tag(INLINE)],
-    Discriminator(lambda value: INLINE if isinstance(value, dict) else FILE),
+    Annotated[str, Tag(FILE)] | Annotated[dict[str, Any], Tag(INLINE)] | Annotated[list[Any], Tag(UNION)],
+    Discriminator(lambda value: {dict: INLINE, list: UNION}.get(type(value), FILE)),
 ]
+#: the types that are a schema by their name alone
+WORDS = frozenset(PRIMITIVES) - NAMED
 SCHEMA_KEY = FormatKey(
     "Avro schema", AvroSchema | None,
     Field(
@@ -158,9 +163,9 @@ class AvroFormat(ConfluentFormat):
         return Codec(reader.read, lambda tuples: writer().write(tuples), lambda tuples: writer().refused(tuples))
 
 
-def _text(key: str, value: str | dict[str, Any] | None, finder: Finder) -> str | None:
+def _text(key: str, value: str | dict[str, Any] | list[Any] | None, finder: Finder) -> str | None:
     """The JSON text of an Avro schema, which is given as itself or as the path of a file. None if it is wrong."""
-    if value is None or isinstance(value, dict):
+    if value is None or isinstance(value, dict | list) or value in WORDS:
         return None if value is None else json.dumps(value, separators=(",", ":"))
     file = finder.folder / value
     try:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from sluice.model.members import spelling_of
+from sluice.model.members import place, spelling_of
 from sluice.model.types import STRING
 from sluice.wire.formats.format_contract import Codec, Finder, Format, Part, names_of
 
@@ -24,9 +24,10 @@ class TextFormat(Format):
     def codec(self, part: Part) -> Codec:
         from sluice.wire import plain_values  # noqa: PLC0415 - it imports pyarrow
 
-        spelling = spelling_of(part.schema[0][0], part.members)
+        (name, _), *_ = part.schema
+        spelling = spelling_of(name, part.members)
         return Codec(
-            partial(plain_values.decode_text, schema=part.schema, spelling=spelling),
+            partial(plain_values.decode_text, schema=part.schema, spelling=spelling, where=place(name, part.members)),
             partial(plain_values.encode_text, spelling=spelling),
         )
 

@@ -43,6 +43,14 @@ NO = -1
 NO_TIME = -2 * SECOND
 
 
+class SharedFieldError(ProtobufError):
+    """Another attribute reads the field in another way, for which the program has one step."""
+
+    def __init__(self, attribute: int, field: ProtoField) -> None:
+        super().__init__(f"one attribute that reads the field {field.name}")
+        self.attribute = attribute
+
+
 class Op(IntEnum):
     """How the value of a field is read."""
 
@@ -238,7 +246,9 @@ class Compiler:
         self.texts = bytearray()
 
     def compile(self) -> tuple[Program, tuple[Shape, ...]]:
-        """The program, and for each attribute how its column is made. Raises ProtobufError."""
+        """The program, and for each attribute how its column is made. Raises ProtobufError, and SharedFieldError for an
+        attribute that needs a program of its own.
+        """
         shapes: dict[int, Shape] = {}
         for number in sorted(range(len(self.schema)), key=self._is_picked):  # `_again` takes an optional type later
             shapes[number] = self._at(0, self.paths[number], self.schema[number][1], number)
@@ -261,6 +271,9 @@ class Compiler:
         if field is None:
             return None
         if len(path) == 1:
+            is_needed = not type_.optional or self.schema[number][0] in self.defaults
+            if is_needed and self.scopes[scope].struct != NO:
+                raise SharedFieldError(number, field)  # a member may be missing where the struct is
             return self._field(scope, field, type_, number)
         if field.repeated:
             return self._picked(scope, field, path[1:], optional_of(type_), number)
@@ -291,7 +304,14 @@ class Compiler:
                 field, Op.GROUP if field.group else Op.MESSAGE, slot, NO, table, attribute
             )
             self._open(scope, step)
-        return where.steps[field.name]
+        return self._message_step(where, field, attribute)
+
+    def _message_step(self, where: _Scope, field: ProtoField, attribute: int) -> _Step:
+        """The step of a message with a scope. Raises SharedFieldError if the step reads the message as one value."""
+        step = where.steps[field.name]
+        if step.op not in {Op.MESSAGE, Op.GROUP}:
+            raise SharedFieldError(attribute, field)
+        return step
 
     def _field(self, scope: int, field: ProtoField, type_: Type, attribute: int) -> Shape:
         check_field(self.proto, field, type_)
@@ -309,15 +329,15 @@ class Compiler:
     def _again(self, step: _Step, type_: Type, attribute: int) -> Shape:
         """The shape of a field that another attribute reads, too."""
         shape = step.shape
-        same = isinstance(shape, Items | Entries) and shape.type.present == type_.present  # a list is never null
-        if same or (shape is not None and shape.type == type_):
+        if isinstance(shape, Items | Entries) and shape.type.present == type_.present:  # a list is never null
             return shape
         if isinstance(shape, Leaf) and (type_.optional or not shape.type.optional):
             names = {self.schema[number][0] for number in (step.attribute, attribute)}
             alike = self.slots[shape.slot].table != 0 or names.isdisjoint(self.defaults)
+            alike &= type_.optional == shape.type.optional or not step.field.declared  # PB12: null, or the default
             if alike and self._way(step.field, type_) == (step.op, step.real):
                 return Leaf(shape.slot, type_, step.field)
-        raise ProtobufError(f"one attribute that reads the field {step.field.name}")
+        raise SharedFieldError(attribute, step.field)
 
     def _leaf(self, scope: int, field: ProtoField, type_: Type, attribute: int) -> Leaf:
         """Implements PB11 and PB12 of the reference."""
@@ -405,7 +425,7 @@ class Compiler:
         """The scope of the message in this field, which is not repeated. Raises ProtobufError."""
         where = self.scopes[scope]
         if field.name in where.steps:
-            return where.steps[field.name].scope
+            return self._message_step(where, field, attribute).scope
         if field.kind != "message" or field.repeated:
             raise ProtobufError(f"a message, which the field {field.name} ({field.shown}) is not")
         path = (*where.path, (scope, field.name))

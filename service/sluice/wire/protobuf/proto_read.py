@@ -22,7 +22,7 @@ from sluice.model.protobuf.proto_schema import Protobuf, ProtoEnum, ProtoMessage
 from sluice.model.types import Float64Type, JsonType, Schema, StringType, Type
 from sluice.time_units import SECOND
 from sluice.wire.dead_letter_record import Reason, reason
-from sluice.wire.decoded_records import Decoded, bytes_of, nothing, record_batch
+from sluice.wire.decoded_records import Decoded, beside, bytes_of, nothing, record_batch
 from sluice.wire.gathered_texts import Texts
 from sluice.wire.protobuf.proto_json import json_text, scaled_text
 from sluice.wire.protobuf.proto_program import (
@@ -36,6 +36,7 @@ from sluice.wire.protobuf.proto_program import (
     Picked,
     Program,
     Shape,
+    SharedFieldError,
     Struct,
 )
 from sluice.wire.protobuf.proto_scan import GROUPS, Scratch, Slots, scan
@@ -57,7 +58,52 @@ FAULTS = {
 
 @dataclass(frozen=True)
 class Reader:
-    """Decodes messages of one type."""
+    """Decodes messages of one type. Attributes that read a field in different ways are in different passes over the
+    records.
+
+    passes  of each pass the positions of its attributes in the schema, and what reads them
+    """
+
+    schema: Schema
+    passes: tuple[tuple[tuple[int, ...], Pass], ...]
+
+    @classmethod
+    def of(
+        cls, schema: Schema, proto: Protobuf, message: ProtoMessage, defaults: Mapping[str, Any],
+        members: Members = NO_MEMBERS,
+    ) -> Reader:  # fmt: skip
+        """The reader of a schema from a message. Raises ProtobufError if the message does not give the attributes."""
+        passes: list[tuple[tuple[int, ...], Pass]] = []
+        numbers = list(range(len(schema)))
+        while numbers or not passes:
+            first, numbers = _first_pass(schema, numbers, partial(Pass.of, proto, message, defaults, members))
+            passes.append(first)
+        return cls(schema, tuple(passes))
+
+    def read(self, values: pa.BinaryArray, skipped: np.ndarray | None = None) -> Decoded:
+        """The tuples in these values. The first `skipped[i]` bytes of value i are not part of the message."""
+        parts = [part.read(values, skipped) for _, part in self.passes]
+        return parts[0] if len(parts) == 1 else beside(self.schema, [numbers for numbers, _ in self.passes], parts)
+
+
+def _first_pass(
+    schema: Schema, numbers: list[int], make: Callable[[Schema], Pass]
+) -> tuple[tuple[tuple[int, ...], Pass], list[int]]:
+    """The pass over these attributes, and the attributes for a later pass. Raises ProtobufError."""
+    later: list[int] = []
+    while True:
+        try:
+            return (tuple(numbers), make(tuple(schema[number] for number in numbers))), sorted(later)
+        except SharedFieldError as error:
+            if len(numbers) == 1:
+                raise
+            later.append(numbers[error.attribute])
+            numbers = [number for number in numbers if number != later[-1]]
+
+
+@dataclass(frozen=True)
+class Pass:
+    """Decodes attributes of messages of one type in one program."""
 
     schema: Schema
     proto: Protobuf
@@ -69,10 +115,11 @@ class Reader:
 
     @classmethod
     def of(
-        cls, schema: Schema, proto: Protobuf, message: ProtoMessage, defaults: Mapping[str, Any],
-        members: Members = NO_MEMBERS,
-    ) -> Reader:  # fmt: skip
-        """The reader of a schema from a message. Raises ProtobufError if the message does not give the attributes."""
+        cls, proto: Protobuf, message: ProtoMessage, defaults: Mapping[str, Any], members: Members, schema: Schema
+    ) -> Pass:
+        """The pass over the attributes of a schema. Raises ProtobufError if the message does not give them, and
+        SharedFieldError.
+        """
         compiler = Compiler(proto, message, schema, defaults, members)
         program, shapes = compiler.compile()
         return cls(schema, proto, program, shapes, bytes(compiler.texts), defaults, members)

@@ -49,6 +49,34 @@ def test_null_is_a_key_of_its_own():
     assert tuples(operator, *rows) == [{"k": "null", "sum": 30}, {"k": None, "sum": 3}]
 
 
+def test_aggregates_whose_types_differ_in_a_question_mark_stand_beside_each_other():
+    """NU33: in the state each value has the bytes of its own type."""
+    operator = {
+        "window": "sliding, count(2)",
+        "schema": {"p": "tuple<z: int64>?", "o": "tuple<z: int64?>?", "l": "list<int64>", "m": "list<int64?>"},
+        "output": {
+            "last": "coalesce(LastPresent(p), LastPresent(o))", "all": "concatenate(Collect(p), Collect(o))",
+            "both": "concatenate(Last(l), Last(m))", "pair": "[First(p), First(o)]",
+        },
+    }  # fmt: skip
+    first = {"p": {"z": 4}, "o": {"z": None}, "l": [1], "m": [None, 2]}
+    second = {"p": None, "o": {"z": 7}, "l": [], "m": [3]}
+    assert tuples(operator, first, second) == [
+        {"last": {"z": 4}, "all": [{"z": 4}, {"z": None}], "both": [1, None, 2], "pair": [{"z": 4}, {"z": None}]},
+        {"last": {"z": 4}, "all": [{"z": 4}, {"z": None}, {"z": 7}], "both": [3], "pair": [{"z": 4}, {"z": None}]},
+    ]
+
+
+def test_a_list_of_aggregates_where_no_window_fires():
+    operator = {
+        "window": "tumbling, count(2)", "schema": {"n": "int64"},
+        "output": {
+            "range": "[Min(n), Max(n)]", "named": '{"least": Min(n), "most": Max(n)}', "fixed": "split('a b', ' ')",
+        },
+    }  # fmt: skip
+    assert tuples(operator, {"n": 1}) == []
+
+
 JOIN = {
     "kind": "join", "left": "sliding, count(0)", "right": "sliding, count(9)", "algorithm": "leftOuter",
     "equality_left": ["k"], "equality_right": ["k"], "schema_left": {"k": "int64?"},

@@ -71,6 +71,22 @@ VALUES = {
     '{"b": n, "a": 2, "b": 3}': ("map<string, int64>", [{"a": 2, "b": 3}, {"a": 2, "b": 3}]),
     "[1, 2][1]": ("int64", [2, 2]),
     "{a: {b: 7}}.a.b": ("int64", [7, 7]),
+    "order.customer ?: {id: n, name: text}": (
+        "tuple<id: int64, name: string?>",
+        [{"id": 1, "name": "ann"}, {"id": 1, "name": "no JSON"}],
+    ),
+    "{id: n, name: text} ?: order.customer": (
+        "tuple<id: int64, name: string?>?",
+        [{"id": 0, "name": '{"a": 1}'}, {"id": 1, "name": "no JSON"}],
+    ),
+    "[{sku: text, price: 1.5}, order.lines[0]][0].price": ("float64?", [1.5, NO]),
+    "merge(tags, {'b': order.customer.id})": ("map<string, int64?>", [{"b": 1, "env": 3}, {"a": 1, "b": None}]),
+    "concatenate([n], [order.customer.id])": ("list<int64?>", [[0, 1], [1, None]]),
+    "contains([order.customer.id, n], n)": ("boolean", [True, True]),
+    "indexOf([order.customer.name], text)": ("int64", [-1, -1]),
+    "without([order.customer.name, text], text)": ("list<string?>", [["ann"], [None]]),
+    "distinct([order.customer.id, n, order.customer.id])": ("list<int64?>", [[1, 0], [None, 1]]),
+    "maxOf([order.customer.id, n])": ("int64?", [1, 1]),
     "orders.n": ("int64", [0, 1]),
 }
 
@@ -126,6 +142,12 @@ def test_a_part_of_a_batch_is_a_slice(text, expected):
         for last in range(first + 1, 5):
             values = checked(found, tuples.slice(first, last - first)).values
             assert form(found.type).to_json(values) == expected[first:last]
+
+
+@pytest.mark.parametrize("text", VALUES)
+def test_no_rows_have_no_values(text):
+    """A batch in which no window fires."""
+    assert len(checked(parse(text, scope()), tuples().slice(0, 0)).values) == 0
 
 
 @pytest.mark.parametrize("text", VALUES)

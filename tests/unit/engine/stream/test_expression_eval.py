@@ -263,6 +263,11 @@ def test_rows_do_not_matter_to_each_other(text, columns, expected):
         same(results(text, row=row, **columns), [value])
 
 
+@pytest.mark.parametrize(("text", "columns"), [batch[:2] for batch in BATCHES if batch[1]])
+def test_no_rows_have_no_values(text, columns):
+    assert results(text, **{name: [] for name in columns}) == []
+
+
 def test_every_function_is_tested():
     called = {name for text, _, _ in BATCHES for name in re.findall(r"\w+(?=\()", text)}
     untested = FUNCTIONS.keys() - called

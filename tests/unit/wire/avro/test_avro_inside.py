@@ -1,5 +1,6 @@
 """Avro's records, maps, bytes and fixed as structs, maps and bytes (ST5)."""
 
+import base64
 import io
 import json
 
@@ -10,8 +11,10 @@ import pytest
 
 from sluice.columns.arrow_types import array_of, arrow_schema
 from sluice.columns.column_forms import form
+from sluice.config.load import load_text
 from sluice.model.avro_schema import AvroError, attributes_of, check_reading, parse, schema_of
 from sluice.model.types import parse_type
+from sluice.replayer.player import replay
 from sluice.wire.avro.avro_program import Compiler, Fault
 from sluice.wire.avro.avro_read import Reader
 from sluice.wire.avro.avro_scan import STACK, Buffers, Scratch, scan
@@ -132,3 +135,28 @@ def test_the_first_reading_of_a_batch_writes_only_where_it_has_room():
     assert faults.tolist() == [[Fault.NONE], [-1]]
     assert to.filled[list(program.items)].tolist() == [2]
     assert (ends[1:] == -7).all()
+
+
+@pytest.mark.parametrize(
+    ("schema", "type_", "value"),
+    [
+        ("string", "string", "a"), ("long", "int64", -7), ("int", "int64", 7), ("double", "float64", 1.5),
+        ("float", "float64", 0.5), ("boolean", "boolean", True), ("bytes", "bytes", b"\0\1"),
+        (["null", "long"], "int64?", 7), (["null", "long"], "int64?", None),
+        ({"type": "fixed", "name": "Id", "size": 8}, "bytes", b"\0\0\0\0\0\0\0\7"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("part", ["key", "value"])
+def test_a_schema_in_the_file_that_is_no_record_is_one_attribute(schema, type_, value, part):
+    stream = io.BytesIO()
+    fastavro.schemaless_writer(stream, fastavro.parse_schema(schema), value)
+    setting = f"format: avro, avro_schema: {json.dumps(schema) if not isinstance(schema, str) else schema}"
+    key = f"schema: {{a: '{type_}', x: int64}}, key: {{attributes: [a], {setting}}}"
+    text = f"""
+pipeline: p
+streams: {{in: {{topic: t, {key if part == "key" else f"schema: {{b: '{type_}'}}, {setting}"}}}, out: {{topic: o}}}}
+operators: [{{name: m, map: in, output: {{out: {{c: {"a" if part == "key" else "b"}}}}}}}]
+"""
+    record = {"value": {"x": 1}, part: {"base64": base64.b64encode(stream.getvalue()).decode()}}
+    (found,) = replay(load_text(text, "p.yaml", environment=None), [{"at": 0, "record": record}])
+    assert found["tuple"] == {"c": base64.b64encode(value).decode() if isinstance(value, bytes) else value}

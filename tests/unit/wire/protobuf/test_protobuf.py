@@ -716,6 +716,59 @@ def test_attributes_of_one_map_differ_in_type_and_default():
     ]
 
 
+SHARED = """syntax = "proto2"; import "google/protobuf/wrappers.proto";
+  message M {
+    enum Kind { A = 1; B = 2; }
+    message Pay { optional string card = 1; optional int64 cents = 2; }
+    optional int64 n = 1 [default = 7]; optional Kind kind = 2 [default = B]; optional Pay pay = 3;
+    repeated Pay list = 4; map<string, Pay> by = 5; repeated Kind kinds = 6;
+    optional google.protobuf.Int64Value size = 7; }"""
+PAY = sized(1, b"visa") + tag(2, 0) + b"\x0c"
+#: ways to read the fields of SHARED: the path, the type, and the value in a record with all fields and in an empty one.
+#: ...: the empty record is a dead letter
+READINGS = [
+    ("n", "int64", 3, 7), ("n", "int64?", 3, None), ("n", "float64?", 3.0, None),
+    ("n", "decimal(2)", Decimal(3), Decimal(7)),
+    ("kind", "string", "A", "B"), ("kind", "string?", "A", None), ("kind", "int64", 1, 2),
+    ("pay", "json?", '{"card":"visa","cents":12}', None), ("pay", "tuple<cents: int64?>?", {"cents": 12}, None),
+    ("pay", "tuple<card: string, cents: int64>?", {"card": "visa", "cents": 12}, None),
+    ("pay.card", "string", "visa", ...), ("pay.cents", "int64", 12, ...), ("pay.cents", "float64?", 12.0, None),
+    ("list", "list<json>", ['{"card":"visa","cents":12}'], []),
+    ("list", "list<tuple<cents: int64>>", [{"cents": 12}], []),
+    ("list[0].card", "string?", "visa", None), ("list[0].cents", "decimal(0)?", Decimal(12), None),
+    ("by", "map<string, json>", [("k", '{"card":"visa","cents":12}')], []), ("by.k.cents", "int64?", 12, None),
+    ("by", "map<string, tuple<card: string?>>", [("k", {"card": "visa"})], []), ("by.k.card", "string?", "visa", None),
+    ("kinds", "list<string>", ["B"], []), ("kinds", "list<int64>", [2], []), ("kinds[0]", "string?", "B", None),
+    ("size", "int64?", 5, None), ("size", "float64?", 5.0, None), ("size", "int64", 5, ...),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("first", range(len(READINGS)))
+def test_attributes_that_read_one_field_in_different_ways_are_as_each_alone(first):
+    full = (
+        tag(1, 0) + b"\x03" + tag(2, 0) + b"\x01" + sized(3, PAY) + sized(4, PAY) + entry(5, b"k", sized(2, PAY))
+        + tag(6, 0) + b"\x02" + sized(7, tag(1, 0) + b"\x05")
+    )  # fmt: skip
+    for second in [first, *range(len(READINGS))]:
+        pair = {"x": READINGS[first], "y": READINGS[second]}
+        types = schema(**{name: reading[1] for name, reading in pair.items()})
+        paths = members(**{name: member_path(reading[0]) for name, reading in pair.items()})
+        decoded = Reader.of(types, *compiled(SHARED), {}, paths).read(pa.array([full, b"", full], pa.binary()))
+        in_full, in_empty = ({name: reading[at] for name, reading in pair.items()} for at in (2, 3))
+        lacking = [name for name, value in in_empty.items() if value is ...]
+        assert decoded.tuples.to_pylist() == ([in_full, in_full] if lacking else [in_full, in_empty, in_full])
+        assert [(row, why.split(": expected")[0]) for row, why in decoded.bad] in (
+            [[(1, f"missing attribute: {name}")] for name in lacking] or [[]]
+        )
+
+
+def test_the_default_of_one_of_two_attributes_of_a_field_is_not_that_of_the_other():
+    types, paths = schema(x="int64", y="int64?", z="int64"), members(x=("pay", "cents"), y=("pay", "cents"), z=("n",))
+    reader = Reader.of(types, *compiled(SHARED), {"x": 9}, paths)
+    decoded = reader.read(pa.array([b"", sized(3, PAY)], pa.binary()))
+    assert decoded.tuples.to_pylist() == [{"x": 9, "y": None, "z": 7}, {"x": 12, "y": 12, "z": 7}]
+
+
 def test_a_wrong_value_of_an_entry_rejects_its_record_if_it_is_read():
     types, proto = schema(x="decimal(2)"), compiled(PICKED)
     decoded = Reader.of(types, *proto, {}, members(x=("tags", "env"))).read(pa.array(VALUES[:1], pa.binary()))

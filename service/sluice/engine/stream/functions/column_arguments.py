@@ -33,6 +33,11 @@ def is_scalar(column: Column) -> bool:
     return isinstance(column, pa.Scalar)
 
 
+def repeated(constant: pa.Scalar, rows: int) -> pa.Array:
+    """The column of a constant. pa.repeat makes no empty column of a list or a map."""
+    return pa.repeat(constant, rows) if rows else pa.array([], constant.type)
+
+
 def by_row(function: Callable[..., Any], type_: pa.DataType, *columns: Column) -> Column:
     """Applies a Python function to each row, for what pyarrow computes only with constants."""
     if all(map(is_scalar, columns)):

@@ -25,6 +25,11 @@ def member(value: Column, name: pa.Scalar) -> Column:
     return pc.struct_field(value, name.as_py())
 
 
+def same(value: Column) -> Column:
+    """The value itself: a further `?` in its type does not change it."""
+    return value
+
+
 def struct(*parts: Column) -> Column:
     """The struct of names, each followed by its value."""
     names, values = [name.as_py() for name in parts[::2]], parts[1::2]
@@ -52,7 +57,9 @@ def _equal_parts(columns: list[pa.Array] | tuple[pa.Array, ...]) -> pa.Array:
 def _by_rows(columns: list[pa.Array] | tuple[pa.Array, ...]) -> pa.Array:
     """The values of the first row, of the second, and so on."""
     rows = len(columns[0])
-    return pa.concat_arrays(columns).take(pa.array(np.arange(rows * len(columns)).reshape(-1, rows).T.ravel()))
+    return pa.concat_arrays(columns).take(
+        pa.array(np.arange(rows * len(columns)).reshape(len(columns), rows).T.ravel())
+    )
 
 
 # ---- texts of JSON, and bytes ----------------------------------------------------------------------------------------

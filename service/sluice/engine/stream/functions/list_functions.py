@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sluice.columns.forms.form_contract import lists_of
-from sluice.engine.stream.functions.column_arguments import EDGE, INT64, Column, Kernel, by_name, is_scalar
+from sluice.engine.stream.functions.column_arguments import EDGE, INT64, Column, Kernel, by_name, is_scalar, repeated
 
 
 def over_rows(function: Kernel) -> Kernel:
@@ -15,7 +15,7 @@ def over_rows(function: Kernel) -> Kernel:
 
     def computed(*columns: Column) -> Column:
         length = next((len(column) for column in columns if not is_scalar(column)), None)
-        values = function(*(pa.repeat(c, 1 if length is None else length) if is_scalar(c) else c for c in columns))
+        values = function(*(repeated(c, 1 if length is None else length) if is_scalar(c) else c for c in columns))
         return values[0] if length is None else values
 
     return computed
@@ -139,14 +139,17 @@ def list_min(values: pa.ListArray) -> pa.Array:
 
 
 def list_max(values: pa.ListArray) -> pa.Array:
-    return element_at(list_sort(values), pa.array(np.full(len(values), -1)))
+    """The largest element that is not null; no value without one."""
+    lengths, row, elements = _elements(values)
+    present = np.bincount(row[elements.is_valid().to_numpy(zero_copy_only=False)], minlength=len(lengths))
+    return element_at(list_sort(values), pa.array(present - 1))
 
 
 def list_distinct(values: pa.ListArray) -> pa.ListArray:
-    """Each value once, in its first place; all NaN are one value, and -0.0 is 0.0."""
+    """Each value once, in its first place; all NaN are one value, so are all null, and -0.0 is 0.0."""
     _, row, elements = _elements(values)
     alike = pc.add(elements, 0.0) if pa.types.is_floating(elements.type) else elements
-    codes = alike.dictionary_encode().indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    codes = pc.fill_null(alike.dictionary_encode().indices, -1).to_numpy(zero_copy_only=False).astype(np.int64)
     _, first = np.unique(row * (len(codes) + 1) + codes, return_index=True)
     first.sort()
     return _of_rows(values, row[first], elements.take(pa.array(first)))

@@ -152,6 +152,15 @@ def at_wall(wall: Column, zone: Column | None) -> Column:
     return pc.assume_timezone(wall, zone.as_py(), ambiguous="earliest", nonexistent="latest")
 
 
+def at_read_wall(wall: Column, zone: Column) -> Column:
+    """As `at_wall`; a time that the clock skips is read with the offset before the change (PA13)."""
+    instant_ = at_wall(wall, zone)
+    before = pc.subtract(ticks(instant_), 1)
+    offset = pc.subtract(ticks(wall_of(instant(before), zone)), before)
+    skipped = pc.not_equal(ticks(wall_of(instant_, zone)), ticks(wall))
+    return instant(pc.if_else(skipped, pc.subtract(ticks(wall), offset), ticks(instant_)))
+
+
 def add_time(time: Column, count: Column, unit: Column, zone: Column | None = None) -> Column:
     """The time `count` units later. Days and longer units count on the calendar of the zone: the clock on the wall
     stays, and a day that the month lacks is its last one. Null outside of 1677 to 2262.
@@ -241,7 +250,7 @@ def parse_time(text: Column, form: Column, zone: Column | None = None) -> Column
     seconds = pc.strptime(text, format=form.as_py(), unit="s", error_is_null=True)
     is_date = pc.invert(rolled_over(text, seconds, form.as_py()))
     parsed = instant(times(pc.cast(pc.if_else(is_date, seconds, none(seconds)), INT64), SECOND))
-    return parsed if zone is None else instant(ticks(at_wall(naive(parsed), zone)))
+    return parsed if zone is None else at_read_wall(naive(parsed), zone)
 
 
 def rolled_over(texts: pa.Array, seconds: pa.Array, form: str) -> pa.Array:
