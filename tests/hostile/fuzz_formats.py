@@ -24,9 +24,11 @@ import numpy as np
 import pyarrow as pa
 
 from sluice.config.load import load_text
+from sluice.engine.stream.items import TUPLE
 from sluice.model.avro_schema import schema_of
 from sluice.model.protobuf import proto_fit
 from sluice.model.spec import Coding
+from sluice.wire.dead_letter_record import Reason, reason
 from sluice.wire.decoded_records import Decoded
 from sluice.wire.formats.avro_format import AvroOptions
 from sluice.wire.formats.format_contract import Part
@@ -91,13 +93,16 @@ CHANGES = [
 
 
 def _decode(records: Records, values: pa.BinaryArray) -> Decoded:
-    """As the service decodes the records of a batch."""
+    """As the service decodes the records of a batch. A change event that has no tuple counts as bad."""
     nothing = pa.nulls(len(values), pa.binary())
     headers = pa.nulls(len(values), pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())])))
     batch = pa.RecordBatch.from_arrays([values, nothing, headers], names=["value", "key", "headers"])
     rejects = Rejects(len(values))
-    tuples = received(records, batch, np.zeros(len(values), np.int64), rejects).tuples
-    return Decoded(tuples, np.flatnonzero(rejects.accepted), sorted(rejects.reasons.items()))
+    result = received(records, batch, np.zeros(len(values), np.int64), rejects)
+    good = rejects.accepted & (result.kind == TUPLE)
+    without = np.flatnonzero(rejects.accepted & ~good)
+    reasons = dict(rejects.reasons) | dict.fromkeys(map(int, without), reason(Reason.NO_VALUE, "it has no tuple"))
+    return Decoded(result.tuples, np.flatnonzero(good), sorted(reasons.items()))
 
 
 def of_streams() -> Mapping[str, tuple[Decode, pa.BinaryArray]]:
