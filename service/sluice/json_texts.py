@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from typing import Any
 
 import orjson
@@ -20,6 +20,8 @@ SPACE = " \t\n\r"
 #: the most objects and lists that may be open at once in a value of the type json. Who prints such a value, in Python,
 #: a browser or a terminal, walks through it by recursion
 DEEPEST = 200
+#: an exponent that a Decimal has with any digits, far beyond that of each float64
+MOST_EXPONENT = 10**17
 
 
 def members_of(text: str) -> dict[str, str]:
@@ -70,7 +72,16 @@ def text_with_digits(value: object, separators: tuple[str, str] = (", ", ": ")) 
 
 def _number(text: str) -> float | Decimal:
     value = float(text)
-    return value if repr(value) == text else Decimal(text)
+    return value if repr(value) == text else exact_number(text)
+
+
+def exact_number(text: str) -> Decimal:
+    """The value of a number of JSON. An exponent of 19 digits, which no Decimal has, counts as MOST_EXPONENT."""
+    try:
+        return Decimal(text)
+    except InvalidOperation:
+        digits, _, exponent = text.lower().partition("e")
+        return Decimal(f"{digits}e{'-' if exponent.startswith('-') else ''}{MOST_EXPONENT}")
 
 
 def is_json(text: str) -> bool:

@@ -14,7 +14,7 @@ from typing import Any
 import orjson
 
 from sluice import time_units
-from sluice.json_texts import items_of, members_of
+from sluice.json_texts import COMPACT, exact_number, items_of, members_of, text_with_digits
 from sluice.model.members import Steps
 from sluice.time_units import SECOND
 
@@ -40,7 +40,7 @@ def parsed(text: str | bytes, *, digits: bool) -> Any:  # noqa: ANN401 - JSON
     orjson.JSONDecodeError or RecursionError.
     """
     value = orjson.loads(text)
-    return json.loads(text, parse_float=Decimal, parse_int=_whole) if digits else value
+    return json.loads(text, parse_float=exact_number, parse_int=_whole) if digits else value
 
 
 def _whole(digits: str) -> int | Decimal:
@@ -54,8 +54,11 @@ def shown(value: object) -> str:
     """The value as JSON text of at most SHOWN characters and "...", for the reason of a dead letter."""
     try:
         text = orjson.dumps(value, default=_number).decode()
-    except orjson.JSONEncodeError:
-        return "a deeply nested value"
+    except orjson.JSONEncodeError:  # it is too deep, or has an integer of more than 64 bits
+        try:
+            text = text_with_digits(value, COMPACT)
+        except RecursionError:
+            return "a deeply nested value"
     return text if len(text) <= SHOWN else text[:SHOWN] + "..."
 
 

@@ -79,6 +79,17 @@ def test_a_record_without_the_value_is_a_dead_letter_that_names_the_path(record:
     assert read(record, INT64, at("x.y[1]")) == reason
 
 
+@pytest.mark.parametrize("exponent", ["-400", "-999999999", "-4003372036854775809"])
+def test_a_number_with_any_exponent_is_a_value_or_a_dead_letter(exponent: str):
+    """No Decimal has an exponent of 19 digits; such a record must not end the batch."""
+    record = f'{{"x":{{"y":1e{exponent}}}}}'
+    assert read(record, FLOAT64, at("x.y", coerce=True)) == 0
+    assert read(record, TIMESTAMP, at("x.y")) == 0
+    assert "decimal(2)" in read(record, parse_type("decimal(2)"), at("x.y"))
+    assert "got -9223372036854775809 " in read('{"x":{"y":-9223372036854775809}}', parse_type("decimal(2)"), at("x.y"))
+    assert read(f'{{"x":{{"y":7}},"z":0e{exponent}}}', parse_type("decimal(2)"), at("x.y")) == 7
+
+
 @pytest.mark.parametrize("record", ["{}", '{"x":null}', '{"x":5}', '{"x":{"y":[7]}}', '{"x":{"y":[7,null]}}'])
 def test_a_default_replaces_a_value_that_is_missing_or_null(record: str):
     assert read(record, INT64, at("x.y[1]"), {"a": 5}) == 5
