@@ -83,7 +83,7 @@ class Sample:
     key          the key of the records
     envelope     what surrounds the rows in the values
     delimiter    what stands between the fields of CSV
-    columns      the names of all fields of CSV, in their order, also of those that are no attributes
+    columns      the names of all fields of CSV, in their order, also of fields that are no attributes
     settings     the keys of the stream that name the schema, and their values
     origins      of each usable record its topic partition, and its timestamp in seconds; None if it is not known
     """
