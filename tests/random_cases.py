@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, seed, settings
 
 FACTOR = float(os.environ["SLUICE_TEST_CASES"])
 SEED = os.environ.get("SLUICE_SEED", "1")
-#: where hypothesis keeps the settings of a test, which it lets nobody decorate with settings twice
+#: the attribute of a test that has its settings; hypothesis refuses to decorate a test with settings twice
 SETTINGS = "_hypothesis_internal_use_settings"
 
 

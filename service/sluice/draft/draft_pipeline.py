@@ -190,9 +190,9 @@ def _rows_of_csv(roles: Roles) -> Iterator[str]:
     sample = roles.sample
     if sample.delimiter != ",":
         yield f"    delimiter: {json.dumps(sample.delimiter)}"
-    names = [attribute.name for attribute in sample.usable_attributes if attribute.part == VALUE]
     behind = _behind(roles)
-    if sample.columns and list(sample.columns) != [name for name in names if name not in behind]:
+    fields = [a.name for a in sample.usable_attributes if a.part == VALUE and a.name not in behind]
+    if sample.columns and list(sample.columns) != fields:
         yield _commented(f"    columns: [{', '.join(map(yaml_word, sample.columns))}]", "all fields of a row")
 
 

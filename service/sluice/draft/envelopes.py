@@ -168,9 +168,10 @@ def _as_member_of_map(attribute: Attribute) -> Attribute:
 
 def _with_nulls(field: Mapping[str, Any], form: Form | None) -> Form | None:
     """The form; its items, values and members may be null if the schema says so. One with options inside stays."""
-    if form is None or form.inside or form.pairs or not parse_type(form.type).parts:
+    if form is None or form.inside or form.pairs:
         return form
-    return replace(form, type=str(_nullable(parse_type(form.type), field)))
+    type_ = parse_type(form.type)
+    return replace(form, type=str(_nullable(type_, field))) if type_.parts else form
 
 
 def _nullable(type_: Type, schema: Mapping[str, Any]) -> Type:

@@ -43,7 +43,7 @@ def beside(schema: Schema, numbers: Sequence[Sequence[int]], parts: Sequence[Dec
     A row that is bad in several results has the reason of the first one.
     """
     why = {row: text for part in reversed(parts) for row, text in part.bad}
-    good = np.array([row for row in parts[0].good if row not in why], np.int64)
+    good = np.setdiff1d(parts[0].good, np.fromiter(why, np.int64, len(why)), assume_unique=True)
     columns: dict[int, pa.Array] = {}
     for part, attributes in zip(parts, numbers, strict=True):
         kept = part.tuples.filter(pa.array(np.isin(part.good, good)))
