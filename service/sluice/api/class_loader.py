@@ -89,8 +89,9 @@ def forget_changed(modules: Iterable[str]) -> None:
 
 
 def forget_others(modules: Mapping[str, str | None]) -> None:
-    """Lets `resolve` import modules again of which this process has another version than the service: a forked process
-    has the versions that its parent loaded, which may be older.
+    """Lets `resolve` import the modules again whose versions differ between this process and the service.
+
+    A forked process has the versions that its parent loaded, which may be older.
     """
     _forget([module for module, digest in _DIGESTS.items() if modules.get(module, digest) != digest])
 
@@ -103,8 +104,9 @@ def _forget(modules: Iterable[str]) -> None:
 
 
 def require_same(modules: Mapping[str, str | None]) -> None:
-    """Raises ClassChangedError if this process has loaded another content of one of these modules, which `loaded` of
-    the service's process has given (FN15).
+    """Raises ClassChangedError if this process has loaded one of the modules with another content (FN15).
+
+    `modules` has the digest of each module's file, as `loaded` returned it in the service's process.
     """
     for module, digest in _DIGESTS.items():
         if modules.get(module, digest) != digest:

@@ -105,7 +105,7 @@ class CustomArrays(Protocol):
     signature: str
 
     def results(self, offsets: np.ndarray, *columns: pa.Array) -> pa.Array | np.ndarray:
-        """The result of each window, in their order, as an array; null is as None of `Custom.result`.
+        """The result of each window, in their order, as an array; null is what None is for `Custom.result`.
 
         columns  the arguments, in the order of the windows, and inside of a window in order of arrival. A timestamp is
                  in nanoseconds, a null of a parameter with a `?` is null
@@ -120,8 +120,10 @@ class CustomValues(Protocol):
     signature: str
 
     def values(self, *columns: pa.Array) -> pa.Array | np.ndarray:
-        """The value for each tuple, in their order, as an array; null is as None of `Custom.result`. `columns` are the
-        arguments of these tuples. A tuple with a null argument is not among them, unless the parameter has a `?`.
+        """The value for each tuple, in their order, as an array; null is what None is for `Custom.result`.
+
+        `columns` are the arguments of these tuples. A tuple with a null argument is not among them, unless the
+        parameter has a `?`.
         """
 
 

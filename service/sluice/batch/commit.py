@@ -189,8 +189,9 @@ class WrittenStream:
         self._counts += np.bincount(kind, minlength=KINDS)
 
     def check(self, sources: Iterable[Iterable[pa.RecordBatch]]) -> None:
-        """Raises InvariantError unless these records of the buckets, and no others, were added. An EMPTY_FIRING of
-        each bucket is one record.
+        """Raises InvariantError unless exactly the records of `sources`, by bucket, were added to the stream.
+
+        There may be fewer EMPTY_FIRING records: the records of all buckets for one firing become one.
         """
         kinds = (part.column("kind").to_numpy() for slices in sources for part in slices)
         lost = sum((np.bincount(kind, minlength=KINDS) for kind in kinds), start=-self._counts)

@@ -110,7 +110,10 @@ def route_places(
 def joined(
     records: Iterable[tuple[tuple[str, int], pa.RecordBatch]], size: int
 ) -> Iterator[tuple[tuple[str, int], pa.RecordBatch]]:
-    """The same records in fewer Arrow batches: of about RECORDS_PER_BATCH records, or of about `size` bytes."""
+    """The same records in fewer Arrow batches: each is full at RECORDS_PER_BATCH records or at `size` bytes.
+
+    The order of the records of a topic partition stays.
+    """
     waiting: defaultdict[tuple[str, int], list[pa.RecordBatch]] = defaultdict(list)
     counts: Counter[tuple[str, int]] = Counter()
     sizes: Counter[tuple[str, int]] = Counter()

@@ -138,7 +138,7 @@ class PartitionRecords:
         return rows if kept.all() else rows.only(kept)
 
     def steps(self, rows: Rows) -> Steps | None:
-        """The tuples whose times all buckets need."""
+        """The steps among these rows, whose times all buckets need (ET2); None if they need none."""
         return steps_of(self.stream, self.plan.shared_times.get(self.stream.name), rows.kind, rows.stamp, rows.tuples)
 
     def columns(self, rows: Rows, batch: pa.RecordBatch) -> pa.RecordBatch:

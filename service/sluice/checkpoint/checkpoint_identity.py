@@ -194,7 +194,7 @@ def in_stored_order(pipeline: Pipeline, store: CheckpointStore) -> Pipeline:
 
 
 def fingerprint_of(pipeline: Pipeline) -> str:
-    """A digest of the pipeline's definition without the number of buckets, which the identity has itself."""
+    """A digest of the pipeline's definition. The number of buckets is left out: it is a field of the identity."""
     return digest_of(definition_of(pipeline))
 
 

@@ -79,7 +79,7 @@ def summary(pipeline: Pipeline) -> Iterator[str]:
 
 
 def writers_of(pipeline: Pipeline) -> Iterator[str]:
-    """A line for each output, if the buckets write what they can: who writes it."""
+    """For each output a line that says who writes it; no lines unless the file has `writers: buckets`."""
     if pipeline.settings.writers == "buckets":
         for stage in stages(pipeline):
             yield from (f"  writer of {line}" for line in writer_lines(stage))

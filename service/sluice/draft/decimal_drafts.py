@@ -36,8 +36,9 @@ def other_type(text: str) -> str:
 
 
 def type_in_connect(field: Mapping[str, Any]) -> str:
-    """The type of a field of Connect's schema with the precision that Debezium adds, or of the widest one; empty if it
-    names no scale.
+    """The decimal type of a field of Connect's schema; empty if the schema has no scale.
+
+    The precision is the one that Debezium adds to the schema; without it the type has MOST_DIGITS digits.
     """
     parameters = field.get("parameters") or {}
     scale, precision = str(parameters.get("scale", "")), str(parameters.get("connect.decimal.precision", ""))

@@ -75,7 +75,7 @@ class Attribute:
 
     @property
     def source(self) -> str:
-        """Where a record has it, as `from` of a schema says it."""
+        """The place of the attribute in a record, as the key `from` of a schema has it."""
         inside = "".join(map(_step_text, self.path))
         if self.part in (KEY, HEADER):
             return f"{self.part}{inside}"
@@ -92,7 +92,7 @@ class Attribute:
 
     @property
     def meaning(self) -> str:
-        """The words that say what the values are: its last name, with the one before if that alone says too little."""
+        """The last name of the path; the name before it comes first if the last one is general or a single letter."""
         names = _spoken(self.path)
         short = self.last_name.lower() in GENERAL or len(self.last_name) == 1
         return "_".join(names[-2:]) if short and names else self.last_name

@@ -72,7 +72,7 @@ class Sample:
     """The common traits of the sampled records of a topic.
 
     format       the format of the records, as a pipeline file names it
-    attributes   all attributes found, also those that no stream can have
+    attributes   all attributes in the records, also attributes of types that no stream has
     headers      further headers of the records, which may be attributes
     group        the attributes by which the records may be grouped; empty if none are suitable
     records      the number of sampled records

@@ -83,7 +83,7 @@ class Form:
 
     @property
     def without_inside(self) -> Form:
-        """The form without options inside: a type that may be null is a text, which has none."""
+        """The form without options of inner values, as a file has no place for them in a type with `?` (PA16)."""
         return replace(self, type=self.strict, inside="", strict="") if self.inside else self
 
     @property
@@ -109,7 +109,7 @@ class Form:
 
     @property
     def without_digits(self) -> Form:
-        """The form in a stream that reads exact numbers as bytes: there are no other exact numbers."""
+        """The form in a stream with `base64`, which reads each decimal as bytes: here a decimal has another type."""
         if self.base64 or not _has_exact(parse_type(self.type)):
             return self
         return Form(decimal_drafts.other_type(self.type), coerce=True) if self.is_exact else Form("json")

@@ -243,7 +243,7 @@ class Graph:
         return min([MAX_TIME, *of_operators, *of_streams])
 
     def inspect(self, state: GraphState, key: str | None) -> list[InspectedWindow]:
-        """The contents of the windows of `key` and of the windows without keys, operator by operator."""
+        """The contents of the windows of `key` and of windows without keys, by operator; None: only the latter."""
         pairs = zip(self.operators, state.operators, strict=True)
         return [window for operator, operator_state in pairs for window in operator.inspect(operator_state, key)]
 

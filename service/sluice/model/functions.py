@@ -647,7 +647,7 @@ def _match(function: Function, types: tuple[Type, ...], values: tuple[int | None
 
 
 def declared(function: Function, types: tuple[Type, ...]) -> Match | None:
-    """As `match`, for a function of which only the parameters whose type has a `?` take null."""
+    """Like `match`, for a function that takes null only for parameters whose type has a `?`."""
     for signature in function.signatures:
         words = [word.removesuffix("?") for word in signature.parameters]
         fitted = fit(Signature(tuple(words), signature.result, ""), [type_.present for type_ in types], ())

@@ -398,7 +398,7 @@ def _fires_as_they_come(pipeline: Pipeline, stream: str) -> bool:
 
 
 def sees_all(operator: Windowed) -> str:
-    """The reason if an output counts the tuples of all partitions, as CountAll can do (A18)."""
+    """Why an output counts the tuples of all partitions, as CountAll can do (A18); empty if none does."""
     if operator.window.counts_own_partition:
         return ""
     called = _called(operator)

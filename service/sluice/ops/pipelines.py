@@ -229,7 +229,7 @@ class Pipelines:
         return self._joined(self._named(member, self._hung(member)) for member in self.members)
 
     def ready(self) -> str | None:
-        """Which pipelines do not process records, and which files have no running pipeline; None if there are none."""
+        """Names the pipelines that do not process records and the files without a running pipeline; None if none."""
         served = {member.status.file for member in self.members}
         files = [f"{file}: {text}" for file, text in self.wrong_files.items() if file not in served]
         return self._joined([*(self._named(member, self._not_ready(member)) for member in self.members), *files])

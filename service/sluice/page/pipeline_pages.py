@@ -24,7 +24,7 @@ LOGGER = logging.getLogger("sluice.page")
 
 
 class Aged(NamedTuple, Generic[T]):
-    """A value, its age in seconds, and whether the reading of a newer one has not ended in time."""
+    """A value, its age in seconds, and whether a newer value was requested and has not arrived in time."""
 
     value: T | None
     age: float
@@ -155,7 +155,7 @@ class PipelinePage:
         self._records = Refreshed(records or self._read_records, fresh_s=RECORDS_FRESH_S, wait_s=RECORDS_PATIENCE_S)
 
     def answers(self, inspections: Sequence[StageInspection] = ()) -> list[dict[str, list[Answer]]]:
-        """For each stage, by operator: why nothing comes out of it.
+        """For each stage and each of its operators, by name: the answers to why the operator emits nothing.
 
         `inspections` has one of each stage, in their order. Without them the reports of batches are the source.
         """
@@ -285,7 +285,7 @@ class Pages:
         return [member.name for member in self._pipelines.members]
 
     def described(self) -> dict[str, dict[str, Any]]:
-        """By name: what is known of each pipeline as a whole (`Pipelines.described`)."""
+        """By name the status of each pipeline as a whole (`Pipelines.described`)."""
         return {status["name"]: status for status in self._pipelines.described()["pipelines"]}
 
     @property

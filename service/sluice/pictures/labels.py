@@ -137,7 +137,7 @@ def shown_chips(change: Change) -> tuple[list[Chip], list[Chip], list[Chip]]:
 
 
 def several_streams(story: Story) -> bool:
-    """Whether what comes out is of several streams, so that a text must name its stream."""
+    """Whether the outputs are of several streams, so that the text of an output must name its stream."""
     return len({output.stream for step in story.steps for output in step.outputs if output.kind != "dead_letter"}) > 1
 
 

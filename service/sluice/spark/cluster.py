@@ -55,7 +55,10 @@ def python(archives: str) -> str:
 
 
 def classes(archives: str, jars: Sequence[str]) -> dict[str, str]:
-    """The properties that give the workers the jars: with an archive Spark sends them, else the paths are the same."""
+    """The properties of Spark that give executors the jars.
+
+    With an archive for executors Spark sends them the jars; otherwise executors have the jars at the same paths.
+    """
     if _unpacked(archives):
         return {"spark.jars": ",".join(jars)}
     return {"spark.executor.extraClassPath": os.pathsep.join(jars)}

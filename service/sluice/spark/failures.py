@@ -233,8 +233,8 @@ def shown_to_spark() -> Iterator[None]:
 
     When a query is stopped, Spark searches the text after JAVA_ERROR for INTERRUPTIONS, by a regular expression that
     recurses for each character (`StreamExecution.isInterruptionException`). A text of some thousand characters
-    overflows the stack, and a thousand lines are printed. So the text of an interruption is short, and others are
-    without these words.
+    overflows the stack, and a thousand lines are printed. So the text of an interruption is short, and the text of
+    another error does not contain JAVA_ERROR.
     """
     try:
         yield

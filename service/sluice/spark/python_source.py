@@ -16,7 +16,7 @@ class PythonSource(ABC):
     """Spark's interface `Source`, without rows. A subclass has `next_offset`."""
 
     class Java:
-        """What Py4J reads of a class whose methods Java calls."""
+        """The Java interface, where Py4J looks for it in a class whose methods Java calls."""
 
         implements = (SOURCE_INTERFACE,)
 

@@ -137,9 +137,9 @@ class Canvas:
         self, x: float, y: float, words: str, kind: str = "", *, title: str = "", tag: Tag | None = None,
         anchor: str = "", most: float = float("inf"),
     ) -> bool:  # fmt: skip
-        """Text whose baseline starts at (x, y), or ends or has its middle there (`anchor`), at most `most` wide.
+        """Draws a text at most `most` wide. `anchor` says whether (x, y) is the start, middle or end of its baseline.
 
-        Returns whether there was room for it, or for its begin.
+        Returns whether there was room for the text or for its beginning.
         """
         words = visible(words)
         wide = min(width_of(words, self._letter), most)

@@ -172,7 +172,7 @@ class StructForm(CompositeForm):
 
 
 class MapForm(CompositeForm):
-    """Entries in the order of their keys, each key once."""
+    """The form of a map: its entries in ascending order of their keys, each key once."""
 
     def __init__(self, type_: Type, form: Forms) -> None:
         super().__init__(type_, form)
@@ -192,7 +192,7 @@ class MapForm(CompositeForm):
         return pa.MapArray.from_arrays(pa.array(offsets_of(counts)), *columns)
 
     def in_order(self, keys: pa.Array, items: pa.Array, counts: np.ndarray) -> pa.MapArray:
-        """The maps with these entries, in any order. Of the entries of a key the last one counts."""
+        """The maps of these entries: `counts` of them each, in any order. The last entry with a key counts."""
         rows = np.repeat(np.arange(len(counts)), counts)
         distinct, ranks = np.unique(keys.to_numpy(zero_copy_only=False), return_inverse=True)
         order = np.lexsort((np.arange(len(rows)), ranks, rows))

@@ -77,9 +77,10 @@ def with_marks(pipeline: Pipeline, shapes: Mapping[str, StreamShape], report: Re
 
 
 def check_scopes(pipeline: Pipeline, shapes: Mapping[str, StreamShape], report: Report) -> None:
-    """Warns of each stream whose marks close `punct()` windows without `marks_in`: to which tuples does a mark apply?
+    """Warns of each stream without `marks_in` whose marks close `punct()` windows.
 
-    It is a problem if the file says that the topic has several topic partitions.
+    Without `marks_in` the file does not say to which tuples a mark applies. If the file says that the topic has several
+    topic partitions, this is a problem instead of a warning.
     """
     for stream, operators in without_scope(pipeline).items():
         shape, path = shapes[stream], ("streams", stream, "marks_in")

@@ -275,7 +275,7 @@ class Typing:
         return None if values is None else Call("[]", tuple(values), ListType(values[0].type))
 
     def alike(self, tree: Tree[Token], sides: Sequence[Tree[Token]]) -> list[Expression] | None:
-        """The values, converted to one type; None if they have none."""
+        """The expressions of `sides`, converted to one type; None if one has a fault, or if no type fits all."""
         typed = [value for value in map(self.of, sides) if value is not None]
         if len(typed) < len(sides):
             return None

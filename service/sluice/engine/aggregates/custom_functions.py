@@ -81,7 +81,7 @@ def _of_all(custom_class: Callable[[], Any], sizes: np.ndarray, columns: Sequenc
 
 
 def lifts_of(custom_class: type[Any], name: str, arguments: tuple[Expression, ...]) -> list[Call]:
-    """The expressions over a tuple with each number that the class gives for it."""
+    """One expression over a tuple for each number that `lift` of the class returns, in their order."""
     lifted = _Lifted(custom_class)
     names = [f"{name}.lift[{number}]" for number in range(numbers_of(custom_class))]
     OWN.update({function: partial(lifted.numbers, number) for number, function in enumerate(names)})

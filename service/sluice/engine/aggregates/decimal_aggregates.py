@@ -79,7 +79,7 @@ def _integers(wide: np.ndarray) -> list[int]:
 
 
 def percentile_of(call: AggregateCall) -> Function:
-    """Interpolated exactly, rounded half to even (DE15)."""
+    """The percentile, interpolated exactly and rounded half to even to the scale of the result (DE15)."""
     (value, *_), share = call.arguments, share_of(call)
     return Function(lambda contents, at: _percentile(contents, at[0], value.type, call.type, share), lists=(value,))
 

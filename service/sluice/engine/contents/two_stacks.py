@@ -59,7 +59,7 @@ def build_front(s: Summaries, records: np.ndarray, group: int, links: np.ndarray
 
 @inlined
 def take_from_front(s: Summaries, records: np.ndarray, group: int, links: np.ndarray) -> None:
-    """Counts the oldest tuple out of the front. If the front is empty, the back becomes the front before."""
+    """Removes the oldest tuple from the front stack. If the front is empty, the back first becomes the front."""
     if not records[group].front:
         build_front(s, records, group, links)
     records[group].front -= 1

@@ -53,7 +53,7 @@ class KeyedState(Tables):
 
     @abstractmethod
     def new(self, states: Sequence[Self]) -> Self:
-        """A state without keys. It has what belongs to no key, such as the clock, from `states`."""
+        """A state without keys. Its values that belong to no key, such as the clock, come from `states`."""
 
     @abstractmethod
     def numbered(self, state: Self, keys: np.ndarray) -> Maps:

@@ -130,8 +130,9 @@ def concatenated(first: Items, second: Items) -> Items:
 def concatenated_keys(
     key: np.ndarray, keys: pa.BinaryArray, more: np.ndarray, more_keys: pa.BinaryArray
 ) -> tuple[np.ndarray, pa.BinaryArray]:
-    """The keys of items, followed by those of further items: the columns `key` and `keys` of all. `more` are indices
-    into `more_keys`, -1 without a key.
+    """The columns `key` and `keys` of items that are followed by further items.
+
+    `more` are indices into `more_keys`, -1 for an item without a key.
     """
     shifted = np.where(more < 0, -1, more + len(keys)).astype(np.int32)
     return np.concatenate([key, shifted]), pa.concat_arrays([keys, more_keys.cast(keys.type)])

@@ -20,7 +20,7 @@ LAST_SECOND = MAX_TIME // SECOND
 
 def watermark(value: Any) -> int:  # noqa: ANN401 - of JSON
     """The watermark in nanoseconds since 1970. A number beyond the range of int64 nanoseconds gives MAX_TIME, or
-    -MAX_TIME if it is negative (E9). Raises ValueError.
+    -MAX_TIME if it is negative (E9). Raises ValueError if the value is not a time.
     """
     try:
         if isinstance(value, int | float | Decimal) and abs(Decimal(value)) >= LAST_SECOND:

@@ -25,7 +25,7 @@ class View:
 
     behind    how far the anchor is behind the watermark at most, in nanoseconds; negative if it is always ahead
     scope     the times that an expression can have, from the anchor
-    goes_back how far the anchor of an output is before that of an earlier output at most, in nanoseconds
+    goes_back the most nanoseconds by which the anchor of an output is before the anchor of an earlier output
     """
 
     behind: Bound

@@ -97,7 +97,7 @@ def form_of(type_: Type) -> ProtoForm:
 
 
 def kind_of(proto: Protobuf, field: ProtoField) -> str:
-    """The kind of a value: that of the field, or what its message stands for (PB7)."""
+    """The kind of a field's value. A message that stands for one value, such as a time, has the kind of it (PB7)."""
     if field.type_name == TIMESTAMP_MESSAGE:
         return TIME
     if field.type_name == DURATION_MESSAGE:
@@ -168,7 +168,7 @@ def _given(proto: Protobuf, field: ProtoField, around: tuple[str, ...]) -> Type 
 
 
 def is_plain_message(proto: Protobuf, field: ProtoField, around: tuple[str, ...] = ()) -> bool:
-    """Whether the field is a message of fields: not repeated, no value such as a time, and not one of those around."""
+    """Whether the field is a message of fields: not repeated, no value such as a time, and not one of `around`."""
     if field.repeated or kind_of(proto, field) != "message":
         return False
     message = proto.message_of(field)

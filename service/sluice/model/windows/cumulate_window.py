@@ -43,7 +43,7 @@ class Cumulate(TimeInterval):
         yield f"step({number(self.period)})"
 
     def problems(self) -> Iterator[str]:
-        """The steps fill the greatest length (CU1). Steps of the calendar divide a day (CU5)."""
+        """A problem if the step does not divide the greatest length (CU1) or, with a calendar, a day (CU5)."""
         if self.calendar is None and self.duration % self.period:
             yield "a step that divides maximumDuration (rule CU1)"
         elif self.calendar is not None and DAY % self.period:

@@ -53,8 +53,8 @@ class JoinWindow(SizedKind):
 @dataclass(frozen=True, slots=True)
 class Interval(JoinWindow):
     """`interval`: a right tuple is a partner if its event time is at most `before` earlier, and at most `after` later,
-    than that of the left tuple (I1). A negative size moves that end of the interval to the other side of the left
-    tuple.
+    than the event time of the left tuple (I1). A negative size moves its end of the interval to the other side
+    of the left tuple.
     """
 
     word = "interval"

@@ -22,7 +22,7 @@ CLASSES = (
 def load_early(port: int, secret: str) -> None:
     """Initialises CLASSES in the Java process whose gateway is at this port. It takes 0.6 s.
 
-    An error, also that Java ends meanwhile, is only logged: the session loads the classes that are missing.
+    An error is only logged, also if Java ends meanwhile: the session loads missing classes itself.
     """
     log, this_thread = logging.getLogger("py4j.java_gateway"), threading.get_ident()
 

@@ -58,7 +58,7 @@ def spark_home() -> Path:
 
 
 def temporary_files() -> str:
-    """Java's option for temporary files: it ignores TMPDIR and uses /tmp, where they stay if the process is killed."""
+    """The option that names Java's folder of temporary files. By default Java uses /tmp and ignores TMPDIR."""
     return f"-Djava.io.tmpdir={tempfile.gettempdir()}"
 
 

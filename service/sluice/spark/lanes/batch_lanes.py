@@ -62,7 +62,7 @@ class HungBatchError(SluiceError):
 
     @classmethod
     def after_a_stop(cls) -> Self:
-        """Of a query that was stopped MAX_WORK_S ago."""
+        """The error for a batch that still runs MAX_WORK_S after the stop of its query."""
         return cls(
             f"the last batch has not ended for {MAX_WORK_S:.0f} seconds since its query was stopped: it hangs, and the "
             "query cannot start again beside it; the next start of the service repeats it, unless it is written"
@@ -222,7 +222,7 @@ class OpenLanes:
             lanes.wake()
 
     def end(self, seconds: float) -> bool:
-        """Lets no batch begin early any more, and waits at most so many seconds for those that have begun early.
+        """Lets no batch begin early any more, and waits at most so many seconds for batches that have begun early.
 
         Returns whether none is in progress.
         """

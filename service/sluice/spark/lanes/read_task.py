@@ -60,8 +60,8 @@ class Clients:
     def routed(self, before: Planned, now: Planned, places: Iterable[Place]) -> Iterator[tuple[int, Packed]]:
         """The packed rows of the records of these topic partitions, each with the number of its bucket.
 
-        At its end it has made sure that the topics are those with which the query started (topic_check.py), before any
-        bucket computes with their records. Raises as `FollowingReader.read` does.
+        Its last step checks that the topics are the topics with which the query started (topic_check.py), before any
+        bucket computes with their records. Raises the errors of `FollowingReader.read` and of `TopicCheck.passed`.
         """
         filled = [place for place in places if before.offsets[place] < now.offsets[place]]
         if not filled:

@@ -52,7 +52,7 @@ def effects(stream: Stream) -> np.ndarray:
 
 @dataclass(frozen=True, slots=True)
 class BesideRow:
-    """Attributes that are beside the row: their codec, and the part of an event in which they are."""
+    """The attributes of a change event outside of its row, their codec, and the part of the event that has them."""
 
     schema: Schema
     codec: Codec
@@ -66,8 +66,8 @@ class ChangeReader:
     open      finds the parts of values
     open_key  finds the key in the keys of records
     effects   by operation: its effect
-    row       the codec of rows; None: that of the stream's values
-    beside    the attributes beside the row, without that of the operation
+    row       the codec of rows; None: the codec of the stream's values
+    beside    the attributes beside the row, without the operation
     letter    the attribute that has the operation; None if there is none
     """
 

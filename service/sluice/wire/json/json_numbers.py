@@ -55,7 +55,7 @@ def units(data: np.ndarray, i: int, stop: int, point: int, tick: int) -> tuple[i
 
 @kernel
 def moment(data: np.ndarray, i: int, stop: int) -> tuple[int, bool]:
-    """The nanoseconds since 1970 of an ISO 8601 text; certain only for the years 1678 to 2261."""
+    """The nanoseconds since 1970 of an ISO 8601 text, and whether they are right: only for years 1678 to 2261."""
     days, sure = _days(data, i, stop)
     if stop - i == 10 or not sure:
         return days * 86400 * SECOND, sure

@@ -154,7 +154,7 @@ class Items(NamedTuple):
 
 
 class Entries(NamedTuple):
-    """A map for each row: the slot of its end, the table of its entries, and what keys and values are."""
+    """A map for each row: the slot of its end, the table of its entries, its type, the shapes of keys and values."""
 
     slot: int
     table: int

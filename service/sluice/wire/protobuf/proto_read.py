@@ -370,7 +370,7 @@ class _Columns:
 
 
 def without(decoded: Decoded, wrong: Mapping[int, str]) -> Decoded:
-    """The result without these rows of its tuples, which are bad for these reasons."""
+    """The result in which these rows of its tuples are bad: `wrong` has the reason by row."""
     kept = np.ones(len(decoded.good), np.bool_)
     kept[list(wrong)] = False
     bad = [(int(decoded.good[row]), why) for row, why in wrong.items()]

@@ -117,7 +117,7 @@ def attribute_meant(checks: ExpressionChecks, shape: DedupShape, parts: Sequence
 
 
 def length(part: Part) -> Decimal | None:
-    """The nanoseconds of `time(10)` or `eventTime(10)`; None if it is neither, or out of range."""
+    """The nanoseconds of `time(10)` or `eventTime(10)`; None for another part, or outside of 0 < n <= MAX_GAP."""
     match part:
         case Part(word=word, arguments=(text,)) if word in TIMES:
             size_seconds = seconds(text)

@@ -73,7 +73,7 @@ def both(checks: ExpressionChecks, shape: JoinShape) -> Scope | None:
 
 
 def is_null(shape: JoinShape, name: str) -> bool:
-    """Whether a missing tuple of this side is null in all attributes: `default_right: null` (NU26)."""
+    """Whether all attributes of this side are null in an output without a partner: `default_right: null` (NU26)."""
     key = f"default_{name}"
     return key in shape.model_fields_set and getattr(shape, key) is None
 

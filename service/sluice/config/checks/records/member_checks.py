@@ -63,7 +63,7 @@ def given_members(shape: StreamShape) -> dict[str, MemberShape]:
 
 
 def keys_of(shape: StreamShape) -> tuple[str, ...]:
-    """The attributes in the key of the records: those of `key`, and those whose path begins with `key` (PA3)."""
+    """The attributes in the key of the records: of the block `key`, then attributes with a path from `key` (PA3)."""
     of_block = tuple(shape.key.attributes) if shape.key else ()
     named = [
         name for name, member in given_members(shape).items() if (steps := _steps(member.source)) and steps[0] == KEY
@@ -209,7 +209,7 @@ class MemberChecks:
     def own(
         self, path: Path, keys: Mapping[str, Any], type_: Type | None, shape: StreamShape, *, coerce: bool
     ) -> Spelling:
-        """The spelling that these keys of the file give."""
+        """The spelling that these keys of the file give; reports keys that the type or the stream does not take."""
         for key in ("unit", "pattern", "zone"):
             if key in keys and type_ is not None and not _is_time(type_):
                 self.report.problem((*path, key), f"no {key}, as the attribute is {type_.described} and no timestamp")

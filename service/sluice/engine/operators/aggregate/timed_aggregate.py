@@ -76,7 +76,7 @@ class TimedAggregate(TimedOperator[S]):
     def arrive(
         self, state: S, items: Items, values: pa.RecordBatch, times: np.ndarray, more: dict[str, np.ndarray]
     ) -> np.ndarray:
-        """Assigns each tuple its partition, its group and a slot, and stores its words. Gives the arrivals."""
+        """Assigns each tuple its partition, its group and a slot, and stores its words. Returns the arrivals."""
         program, count = self.program, values.num_rows
         partition = self._partitions(state, items, values)
         group = groups_of(state, program.group_by, values, partition)

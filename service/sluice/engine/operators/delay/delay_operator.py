@@ -80,8 +80,9 @@ class DelayOperator(Delaying[DelayState]):
         return self._waiting([items.tuples for items, _ in state.pieces], state.due)
 
     def feed(self, state: DelayState, inputs: Sequence[Items], clock: Clock) -> dict[str, Items]:
-        """The items that leave by `clock.end`, by stream, and the rejected tuples under REJECTS. The final mark lets
-        all items leave at once (DL4).
+        """The items that leave at `clock.end` or before it, by stream, and the rejected tuples under REJECTS.
+
+        The final mark lets all items leave at once (DL4).
         """
         (items,) = inputs
         items, last, end = until_final(state, items, clock)

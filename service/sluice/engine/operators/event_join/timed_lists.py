@@ -193,7 +193,7 @@ def note(w: JoinTables, left: int, right: int, cause: int, key: int) -> None:
 
 @inlined
 def refuse_late(w: JoinTables, side: TimedSide, arrivals: np.ndarray, i: int) -> bool:
-    """Whether the tuple is late: before the watermark of the join less the grace (I4, U4). It is not stored."""
+    """Whether the tuple is before the watermark of the join less the grace (I4, U4). A late tuple is not stored."""
     if arrivals[i].time >= w.scalars[CLOCK]:
         return False
     w.late[w.used[TOO_LATE]].arrival = i

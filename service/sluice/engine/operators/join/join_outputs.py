@@ -66,9 +66,9 @@ class PairExpressions:
         return holds.to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
 
     def outputs(self, stored: StoredPairs, pairs: Sequence[Made]) -> tuple[dict[str, Items], list[Items | None]]:
-        """The items of each output stream, and the rejected pairs: those for which an expression has no value.
+        """The items of each output stream, and the rejected pairs, for which an expression has no value.
 
-        `pairs` has the outputs of the joint port, then those of each side's own port.
+        `pairs` has the pairs of the joint port, then the unmatched tuples of the left side and of the right side.
         """
         joint, *alone = pairs
         written = [(output, joint) for output in self._spec.matched]

@@ -146,7 +146,7 @@ class SessionOperator(TimedAggregate[SessionState]):
 
 
 def gaps(column: pa.Array, tick: int) -> tuple[np.ndarray, np.ndarray | None]:
-    """The gaps in ticks of `tick` ns, rounded down, and which of them are not valid (G4); None: all are valid."""
+    """The gaps in ticks of `tick` ns, rounded down, and a mask of the invalid ones (G4); None if all are valid."""
     lengths, bad = exact_nanoseconds(column.to_numpy(zero_copy_only=False))
     wrong = (lengths <= 0) | (lengths > MAX_GAP)
     if bad is not None:

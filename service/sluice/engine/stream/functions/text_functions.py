@@ -88,7 +88,7 @@ def replace(text: Column, old: Column, new: Column) -> Column:
 
 
 def replaced(text: str, old: str, new: str) -> str | None:
-    """None if the result is longer than the text, and than LONGEST."""
+    """The text with `new` for each `old`; None if the result is longer than both the text and LONGEST."""
     more = text.count(old) * (len(new) - len(old)) if old else 0
     if len(text) + more > max(LONGEST, len(text)):
         return None

@@ -35,7 +35,7 @@ class Sized(Protocol):
 
 
 class Ticks:
-    """How a window counts event time. A slidingTime window counts whole milliseconds (KIP W4)."""
+    """The ticks in which a window counts event time. A slidingTime window counts whole milliseconds (KIP W4)."""
 
     def __init__(self, event_time: EventTime, type_: Type, window: Sized) -> None:
         self.attribute = event_time.attribute
@@ -95,7 +95,7 @@ class Ticks:
         return times + self._discard_age
 
     def are_last(self, ticks: np.ndarray) -> np.ndarray:
-        """A mask of the ticks of watermarks that are behind every time that the window accepts, with its sizes."""
+        """A mask of the watermarks, in ticks, after which no accepted time can follow, with the window's sizes."""
         return ticks >= self.latest
 
     def to_units(self, ticks: np.ndarray) -> np.ndarray:
