@@ -111,8 +111,8 @@ def schema(types: Mapping[str, str]) -> Schema:
 def _checked(handler_class: type[WindowHandler]) -> type[WindowHandler]:
     if not handler_class.output:
         raise ClassError(f"a class whose `output` has the attributes that it sends ({handler_class.__name__} has none)")
-    for which in (handler_class.input, handler_class.output):
-        for name, text in which.items():
+    for types_of_attributes in (handler_class.input, handler_class.output):
+        for name, text in types_of_attributes.items():
             try:
                 parse_type(text)
             except (ValueError, TypeError, AttributeError) as error:

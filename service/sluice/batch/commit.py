@@ -102,8 +102,8 @@ def split_parted(plan: Plan, rows: Iterable[Packed]) -> tuple[list[Packed], list
     parted: list[Packed] = []
     others: list[Packed] = []
     for kind, body in in_memory(plan.checkpoint, rows):
-        mine = kind == RECORDS and unpack(body)[1]["stream"] in plan.parted
-        (parted if mine else others).append((kind, body))
+        is_parted = kind == RECORDS and unpack(body)[1]["stream"] in plan.parted
+        (parted if is_parted else others).append((kind, body))
     return parted, others
 
 
@@ -246,9 +246,9 @@ class BatchResult:
         if marks:
             empty, key = (pa.array([value], pa.binary()) for value in (b"", record["key"]))
             partition, timestamp = (np.array([record[column]]) for column in ("partition", "timestamp"))
-            alone = records(refused.topic, empty, key, partition, timestamp, [marks])
-            if not alone.larger(limit):
-                yield alone
+            mark_record = records(refused.topic, empty, key, partition, timestamp, [marks])
+            if not mark_record.larger(limit):
+                yield mark_record
             elif record["value"]:
                 marks = []
             else:  # the record is the mark
@@ -276,15 +276,15 @@ class BatchResult:
         """The number of bytes of all packed rows."""
         return sum(len(packed) for _, packed in self._rows)
 
-    def _holding(self, what: int) -> Iterator[Body]:
-        return (packed for kind, packed in self._rows if kind == what)
+    def _holding(self, row_kind: int) -> Iterator[Body]:
+        return (packed for kind, packed in self._rows if kind == row_kind)
 
     def _sources(self) -> dict[str, list[list[pa.RecordBatch]]]:
         """By stream: a list for each bucket that has records, with its Arrow batches in order."""
         by_stream: dict[str, dict[int, list[pa.RecordBatch]]] = {}
         for packed in self._holding(RECORDS):
-            batch, about = unpack(packed)
-            by_stream.setdefault(about["stream"], {}).setdefault(int(about["bucket"]), []).append(batch)
+            batch, metadata = unpack(packed)
+            by_stream.setdefault(metadata["stream"], {}).setdefault(int(metadata["bucket"]), []).append(batch)
         return {name: [batches for _, batches in sorted(by_bucket.items())] for name, by_bucket in by_stream.items()}
 
     def _as_they_were(self, letters: list[DeadLetter]) -> list[DeadLetter]:
@@ -364,18 +364,18 @@ class BatchResult:
             )
 
 
-def _headers(kind: np.ndarray, own: pa.MapArray | None) -> pa.Array:
+def _headers(kind: np.ndarray, own_headers: pa.MapArray | None) -> pa.Array:
     """The headers of each record: its own headers, and the header of the mark that the record is or carries."""
     if not kind.any():
-        return pa.nulls(len(kind), HEADERS) if own is None else own
+        return pa.nulls(len(kind), HEADERS) if own_headers is None else own_headers
     kinds = list(MARKS)
     mark_headers = pa.array([[header(MARKS[mark_kind])] for mark_kind in kinds], HEADERS)
-    which = np.select([kind == mark_kind for mark_kind in kinds], range(len(kinds)))
-    marks = mark_headers.take(pa.array(which, mask=kind == TUPLE))
-    if own is None:
+    code = np.select([kind == mark_kind for mark_kind in kinds], range(len(kinds)))
+    marks = mark_headers.take(pa.array(code, mask=kind == TUPLE))
+    if own_headers is None:
         return marks
-    both = zip(own.to_pylist(), marks.to_pylist(), strict=True)
-    return pa.array([(mine or []) + (mark or []) for mine, mark in both], HEADERS)
+    pairs = zip(own_headers.to_pylist(), marks.to_pylist(), strict=True)
+    return pa.array([(own_pairs or []) + (mark_pairs or []) for own_pairs, mark_pairs in pairs], HEADERS)
 
 
 def _count(counts: Counts, stream: str, kind: np.ndarray) -> None:
@@ -384,8 +384,8 @@ def _count(counts: Counts, stream: str, kind: np.ndarray) -> None:
 
 
 def _add(counts: Counts, stream: str, word: str, count: int) -> None:
-    mine = counts.setdefault(stream, {})
-    mine[word] = mine.get(word, 0) + count
+    counts_of_stream = counts.setdefault(stream, {})
+    counts_of_stream[word] = counts_of_stream.get(word, 0) + count
 
 
 def _ranges(lengths: np.ndarray) -> np.ndarray:

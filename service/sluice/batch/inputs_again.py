@@ -66,7 +66,7 @@ def input_again(plan: Plan, before: Planned, batch: Planned) -> tuple[Plan, Arri
     `before` is the position at which the batch starts. The batch must fit into memory.
     """
     own_plan = _plan_of(plan, batch)
-    records = {place: of_messages(some) for place, some in _read(plan, before.offsets, batch.offsets).items()}
+    records = {place: of_messages(of_place) for place, of_place in _read(plan, before.offsets, batch.offsets).items()}
     return own_plan, arrived_rows(own_plan, before, batch, records)
 
 
@@ -80,10 +80,10 @@ def inputs_again(plan: Plan, before: Planned, batches: Sequence[Planned]) -> Ite
         stop = _stop(before, batches, at, most)
         messages = _read(plan, before.offsets, batches[stop - 1].offsets)
         most = _most(_count(before.offsets, batches[stop - 1].offsets), messages) or most
-        for _, some in groupby(batches[at:stop], lambda batch: batch.offsets.keys()):  # the same topic partitions
-            together = list(some)
-            yield from _inputs(_plan_of(plan, together[0]), before, together, messages)
-            before = together[-1]
+        for _, alike in groupby(batches[at:stop], lambda batch: batch.offsets.keys()):  # the same topic partitions
+            group = list(alike)
+            yield from _inputs(_plan_of(plan, group[0]), before, group, messages)
+            before = group[-1]
         at = stop
         del messages  # before the next ones are read
 
@@ -115,7 +115,7 @@ def _stop(before: Planned, batches: Sequence[Planned], at: int, most: int) -> in
 
 def _most(count: int, messages: Mapping[tuple[str, int], Sequence[Message]]) -> int:
     """The most offsets of the next read. The one before had `count` offsets and these records; 0 if it had none."""
-    size = sum(RECORD_BYTES + len(message.value() or b"") for some in messages.values() for message in some)
+    size = sum(RECORD_BYTES + len(message.value() or b"") for of_place in messages.values() for message in of_place)
     fitting = count * BYTES_PER_READ // max(size, 1)
     return min(OFFSETS_PER_READ, max(GROWTH * count, FIRST_OFFSETS), fitting)
 
@@ -155,14 +155,14 @@ def slices_again(
     """
     offsets = offsets_of(fetched)
     batch_of = np.searchsorted([batch.offsets.get(place, 0) for batch in batches], offsets, side="right")
-    _, firsts, within = np.unique(batch_of, return_index=True, return_inverse=True)
+    _, firsts, batch_index = np.unique(batch_of, return_index=True, return_inverse=True)
     planned = np.array([batch.time for batch in batches])[batch_of]
     first = first_ordinal(plan, *place)
     router = PastPartition(plan, first)
     for start, stop in _runs(firsts.tolist(), len(fetched)):
         records = next(as_received(fetched.slice(start, stop - start), first))
         run = slice(start, stop)
-        yield from router.slices(records, offsets[firsts[within[run]]], planned[run], batch_of[run])
+        yield from router.slices(records, offsets[firsts[batch_index[run]]], planned[run], batch_of[run])
 
 
 def _runs(firsts: list[int], count: int) -> Iterator[tuple[int, int]]:
@@ -201,15 +201,15 @@ class PastPartition(PartitionRecords):
         columns, owner = self.columns(kept, batch), batch_of[kept.row]
         of_tuples = buckets_of(self.spread, self.first, kept.tuples, self.plan.buckets)
         divided = shares(columns, of_tuples, self.plan.buckets, self.steps(kept))
-        per_bucket = [(some, owner[chosen]) for some, chosen in divided]
+        per_bucket = [(piece, owner[chosen]) for piece, chosen in divided]
         of_rows = batch_of[rows.row]
         for number in np.unique(of_rows).tolist():
             first, last = np.searchsorted(of_rows, number), np.searchsorted(of_rows, number, "right") - 1
-            about = (
+            slice_fields = (
                 self.stream.name, self.first, int(rows.number[first]), int(base[rows.row[first]]),
                 int(rows.stamp[first]), int(rows.stamp[last]),
             )  # fmt: skip
-            yield number, [PartitionSlice(*about, _part(some, owners, number)) for some, owners in per_bucket]
+            yield number, [PartitionSlice(*slice_fields, _part(piece, owners, number)) for piece, owners in per_bucket]
 
 
 def _part(rows: pa.RecordBatch, owner: np.ndarray, number: int) -> pa.RecordBatch:

@@ -65,19 +65,19 @@ def _cause(batch: pa.RecordBatch, row: int) -> tuple[int, int]:
     return batch.column("at")[row].as_py(), batch.column("ordinal")[row].as_py()
 
 
-def _popped(own: deque[pa.RecordBatch], limit: tuple[int, int], *, inclusive: bool) -> list[pa.RecordBatch]:
+def _popped(waiting: deque[pa.RecordBatch], limit: tuple[int, int], *, inclusive: bool) -> list[pa.RecordBatch]:
     """Removes the records before this time and ordinal, or up to it (`inclusive`), and returns them, without a copy."""
     taken = []
-    while own:
-        at, ordinal = own[0].column("at").to_numpy(), own[0].column("ordinal").to_numpy()
+    while waiting:
+        at, ordinal = waiting[0].column("at").to_numpy(), waiting[0].column("ordinal").to_numpy()
         last = ordinal <= limit[1] if inclusive else ordinal < limit[1]
         count = int(np.count_nonzero((at < limit[0]) | ((at == limit[0]) & last)))
         if count:
-            taken.append(own[0].slice(0, count))
+            taken.append(waiting[0].slice(0, count))
         if count < len(at):
-            own[0] = own[0].slice(count)
+            waiting[0] = waiting[0].slice(count)
             break
-        own.popleft()
+        waiting.popleft()
     return taken
 
 
@@ -90,9 +90,9 @@ def _order(parts: Sequence[pa.RecordBatch], buckets: int) -> np.ndarray:
     if len(parts) == 1 and not (kind == EMPTY_FIRING).any():
         return np.arange(len(at))
     order = np.lexsort((ordinal, at))
-    same = (np.diff(at[order]) == 0) & (np.diff(ordinal[order]) == 0)
-    if same.any():
-        order = _in_groups(parts, order, same)
+    ties = (np.diff(at[order]) == 0) & (np.diff(ordinal[order]) == 0)
+    if ties.any():
+        order = _in_groups(parts, order, ties)
     kept = _complete_empty_firings(at, ordinal, kind, order, buckets)
     return order if kept is None else order[kept]
 

@@ -84,9 +84,9 @@ def topic_partition_of(ordinal: P) -> P:
     return ordinal >> TOPIC_PARTITION & (1 << PORT - TOPIC_PARTITION) - 1
 
 
-def pack(batch: pa.RecordBatch, about: Mapping[str, str | int]) -> bytes:
-    """The rows as an Arrow IPC stream. `about` is stored as the metadata of its schema."""
-    schema = batch.schema.with_metadata({name: str(value) for name, value in about.items()})
+def pack(batch: pa.RecordBatch, metadata: Mapping[str, str | int]) -> bytes:
+    """The rows as an Arrow IPC stream. `metadata` is stored as the metadata of its schema."""
+    schema = batch.schema.with_metadata({name: str(value) for name, value in metadata.items()})
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, schema) as writer:
         writer.write_batch(batch)
@@ -97,8 +97,8 @@ def unpack(data: Body) -> tuple[pa.RecordBatch, dict[str, str]]:
     """The rows and `about` (values as text) that `pack` wrote. The columns are views of `data`: nothing is copied."""
     with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
         batch = reader.read_next_batch()
-    about = {name.decode(): value.decode() for name, value in (batch.schema.metadata or {}).items()}
-    return batch.replace_schema_metadata(None), about
+    metadata = {name.decode(): value.decode() for name, value in (batch.schema.metadata or {}).items()}
+    return batch.replace_schema_metadata(None), metadata
 
 
 def pieces(rows: pa.RecordBatch, size: int) -> Iterator[pa.RecordBatch]:
@@ -131,11 +131,11 @@ def split_pass_through(topics: Mapping[str, int], arrived: Iterable[Packed]) -> 
 
     Without rows for the bucket there is no TOPICS row.
     """
-    through: list[Packed] = []
-    fed: list[Packed] = []
+    passing: list[Packed] = []
+    for_bucket: list[Packed] = []
     for row in arrived:
-        (through if passes_through(row) else fed).append(row)
-    return through, [*fed, topics_row(topics)] if fed else []
+        (passing if passes_through(row) else for_bucket).append(row)
+    return passing, [*for_bucket, topics_row(topics)] if for_bucket else []
 
 
 def passes_through(row: Packed) -> bool:
@@ -167,8 +167,8 @@ class PartitionSlice:
 
     @classmethod
     def of(cls, packed: Body) -> PartitionSlice:
-        rows, about = unpack(packed)
-        return cls(stream=about["stream"], rows=rows, **{name: int(about[name]) for name in NAMES})
+        rows, metadata = unpack(packed)
+        return cls(stream=metadata["stream"], rows=rows, **{name: int(metadata[name]) for name in NAMES})
 
     def packed(self) -> bytes:
         return pack(self.rows, {name: getattr(self, name) for name in ("stream", *NAMES)})
@@ -261,16 +261,16 @@ def shares(
             yield _with_steps(rows, chosen, is_own[chosen], steps.times[np.cumsum(is_tuple)[chosen] - 1]), chosen
 
 
-def _with_steps(rows: pa.RecordBatch, chosen: np.ndarray, own: np.ndarray, times: np.ndarray) -> pa.RecordBatch:
-    """The chosen rows. Those that are not `own` become a STEP with its time."""
-    all_rows, own_rows = pa.array(chosen), pa.array(chosen, mask=~own)
+def _with_steps(rows: pa.RecordBatch, chosen: np.ndarray, is_own: np.ndarray, times: np.ndarray) -> pa.RecordBatch:
+    """The chosen rows. A row that is not `is_own` becomes a STEP with its time."""
+    all_rows, own_rows = pa.array(chosen), pa.array(chosen, mask=~is_own)
     columns = []
     for name, column in zip(rows.schema.names, rows.columns, strict=True):
         match name:
             case "@kind":
-                columns.append(pa.array(np.where(own, column.to_numpy()[chosen], STEP).astype(np.int8)))
+                columns.append(pa.array(np.where(is_own, column.to_numpy()[chosen], STEP).astype(np.int8)))
             case "@watermark":
-                columns.append(pa.array(np.where(own, column.to_numpy()[chosen], times)))
+                columns.append(pa.array(np.where(is_own, column.to_numpy()[chosen], times)))
             case _:
                 columns.append(column.take(all_rows if name in ("@number", "@stamp") else own_rows))
     return pa.RecordBatch.from_arrays(columns, schema=rows.schema)

@@ -74,19 +74,19 @@ def _letters(
     """The dead letters in order: number i is row `row[i]` of source `owner[i]`."""
     by_index: dict[int, DeadLetter] = {}
     for number in np.unique(owner).tolist():
-        batch, about = sources[number]
+        batch, metadata = sources[number]
         of_source = np.flatnonzero(owner == number)
         taken = batch.take(pa.array(row[of_source])).to_pylist()
-        by_index |= {index: _letter(fields, about) for index, fields in zip(of_source.tolist(), taken, strict=True)}
+        by_index |= {index: _letter(fields, metadata) for index, fields in zip(of_source.tolist(), taken, strict=True)}
     return [by_index[index] for index in range(len(owner))]
 
 
-def _letter(row: dict[str, Any], about: Mapping[str, str]) -> DeadLetter:
+def _letter(row: dict[str, Any], metadata: Mapping[str, str]) -> DeadLetter:
     del row["ordinal"]
     headers = [(header["key"], header["value"]) for header in row.pop("headers") or ()]
-    original = "refused" not in about
+    original = "refused" not in metadata
     row.setdefault("made", False)
-    return DeadLetter(stream=about["stream"], topic=about["topic"], headers=headers, original=original, **row)
+    return DeadLetter(stream=metadata["stream"], topic=metadata["topic"], headers=headers, original=original, **row)
 
 
 def read_again(kafka: Mapping[str, str], letters: Sequence[DeadLetter]) -> tuple[list[DeadLetter], bool]:

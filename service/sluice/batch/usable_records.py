@@ -236,6 +236,6 @@ def _with_marks(rows: Rows, carries_mark: np.ndarray, before: np.ndarray, behind
     around[:, ITSELF] = True
     around[:, BEHIND] |= carries_mark & (rows.kind == WINDOW)
     around[:, END] = carries_mark & (rows.kind == FINAL)
-    row, which = np.nonzero(around)
-    kind = np.where(which == ITSELF, kinds[row], np.where(which == END, FINAL, WINDOW)).astype(kinds.dtype)
-    return replace(rows.only(row), number=rows.number[row] + which - ITSELF, kind=kind)
+    row, number = np.nonzero(around)
+    kind = np.where(number == ITSELF, kinds[row], np.where(number == END, FINAL, WINDOW)).astype(kinds.dtype)
+    return replace(rows.only(row), number=rows.number[row] + number - ITSELF, kind=kind)

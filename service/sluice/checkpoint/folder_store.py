@@ -116,10 +116,10 @@ class StoredFile:
 
     def read_into(self, start: int, room: memoryview) -> int:
         self._file.seek(start)
-        done = 0
-        while done < len(room) and (count := self._file.readinto(room[done:])):  # type: ignore[attr-defined]
-            done += count
-        return done
+        read = 0
+        while read < len(room) and (count := self._file.readinto(room[read:])):  # type: ignore[attr-defined]
+            read += count
+        return read
 
     def content(self) -> memoryview:
         if not self.size:  # an empty file cannot be mapped

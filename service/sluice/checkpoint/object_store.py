@@ -76,7 +76,7 @@ class ObjectStore:
             return
         folder = prefix.rpartition("/")[0]
         with self._converting(prefix):
-            names = [entry["path"] for some in _library().list(self._client, folder or None) for entry in some]
+            names = [entry["path"] for page in _library().list(self._client, folder or None) for entry in page]
         yield from (name for name in names if name.startswith(prefix))
 
     def delete(self, name: str) -> None:

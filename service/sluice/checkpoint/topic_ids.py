@@ -33,15 +33,15 @@ def topics_created_again(
     caller lets the query begin at the beginnings of the new topics, and calls `write_ids`.
     """
     stored_ids = _known(store)
-    anew = _differing(stored_ids, ids)
-    if anew or not stored_ids:
-        anew = _differing({**stored_ids, **in_ledger()}, ids)
-    if anew and (not stored_ids or last_planned(store) is not None):
-        names = created_again(anew, "since the last start")
+    created_topics = _differing(stored_ids, ids)
+    if created_topics or not stored_ids:
+        created_topics = _differing({**stored_ids, **in_ledger()}, ids)
+    if created_topics and (not stored_ids or last_planned(store) is not None):
+        names = created_again(created_topics, "since the last start")
         if not may_lose:
             raise refused(names)
         LOGGER.warning("%s; the service reads the new one from its beginning", names)
-    return anew
+    return created_topics
 
 
 def _differing(before: Mapping[str, str], ids: Mapping[str, str]) -> list[str]:
@@ -60,10 +60,10 @@ def created_again(names: Sequence[str], since: str) -> str:
     return f"topic {topics} was deleted and created again {since}, and {offsets}"
 
 
-def refused(what: str) -> DataLossError:
+def refused(cause: str) -> DataLossError:
     """The error of a start or a query that may not lose records."""
     return DataLossError(
-        f"{what}: records may be lost. To keep the state and read the new topic from its beginning, start with "
+        f"{cause}: records may be lost. To keep the state and read the new topic from its beginning, start with "
         "on_data_loss: continue; to read all topics from their beginnings, start anew with an empty folder and "
         "--reset-ledger"
     )

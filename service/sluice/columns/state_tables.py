@@ -113,8 +113,8 @@ class FreeSlots:
 
     def next(self, count: int, top: int) -> np.ndarray:
         """The slots that `take` would return. The first n of them are the same for every `count` of at least n."""
-        again = self._slots[max(self._count - count, 0) : self._count][::-1]
-        return np.concatenate([again, np.arange(top, top + count - len(again))])
+        freed = self._slots[max(self._count - count, 0) : self._count][::-1]
+        return np.concatenate([freed, np.arange(top, top + count - len(freed))])
 
     def taken(self, count: int, top: int) -> int:
         """Marks the first `count` of the `next` slots as used. Returns the new `top`."""
@@ -304,10 +304,10 @@ def keep_texts(strings: Interner, tables: Collection[tuple[np.ndarray, np.ndarra
     Returns the new code of each old code, -1 for a removed text. Rows that hold no tuple may contain arbitrary words:
     these may keep a text that is not needed, and are replaced by arbitrary codes.
     """
-    codes = np.concatenate([np.zeros(0, np.int64), *(table[:, which].reshape(-1) for table, which in tables)])
+    codes = np.concatenate([np.zeros(0, np.int64), *(table[:, text_words].reshape(-1) for table, text_words in tables)])
     renamed = strings.keep(codes[(codes >= 0) & (codes < strings.count)])
-    for table, which in tables:
-        table[:, which] = rename(np.minimum(table[:, which], len(renamed) - 1), renamed)
+    for table, text_words in tables:
+        table[:, text_words] = rename(np.minimum(table[:, text_words], len(renamed) - 1), renamed)
     return renamed
 
 

@@ -42,11 +42,11 @@ def check(context: click.Context, files: tuple[Path, ...]) -> None:
         wrong += len(problems_in_file)
         if pipeline is not None:
             right[str(path)] = pipeline
-    between = problems(right)
-    for finding in (*between, *cautions(right)):
+    between_pipelines = problems(right)
+    for finding in (*between_pipelines, *cautions(right)):
         click.echo(finding)
-    if wrong or between:
-        click.echo(counted(wrong + len(between)), err=True)
+    if wrong or between_pipelines:
+        click.echo(counted(wrong + len(between_pipelines)), err=True)
         context.exit(1)
     for pipeline in right.values():
         for line in summary(pipeline):

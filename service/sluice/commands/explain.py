@@ -36,6 +36,6 @@ def explain(files: tuple[Path, ...], svg: Path | None) -> None:
             click.echo(line)
         if svg is not None:
             options.write(svg, drawing(pipeline, stages))
-    between = [*connections(list(pipelines.values())), *map(str, cautions(pipelines))]
-    for line in ["", *between] if between else []:
+    connecting = [*connections(list(pipelines.values())), *map(str, cautions(pipelines))]
+    for line in ["", *connecting] if connecting else []:
         click.echo(line)

@@ -94,14 +94,16 @@ def replay(
     collect_garbage_rarely()
     pipeline = load(file, environment=None)
     with _file(events) as (path, name):
-        how: dict[str, Any] = {
+        origin: dict[str, Any] = {
             "name": name, "clock_origin": clock_origin, "at": at, "stream": stream, "partitions": partitions,
         }  # fmt: skip
         if timeline or svg is not None:
-            show_story(pipeline, path, how, timeline=timeline, svg=svg)
+            show_story(pipeline, path, origin, timeline=timeline, svg=svg)
             return
         lines: list[str] = []
-        records = replayed(pipeline, path, **how, batch=batch, trace=trace, ended=lines.append, values=written_values)
+        records = replayed(
+            pipeline, path, **origin, batch=batch, trace=trace, ended=lines.append, values=written_values
+        )
         with nullcontext() if quiet else reported():
             sys.stdout.buffer.writelines(orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE) for record in records)
         sys.stdout.buffer.flush()

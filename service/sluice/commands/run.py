@@ -104,7 +104,7 @@ def run(  # noqa: PLR0917 - click passes them by name
     configure_for_children(log_level.upper(), log_format)
     collect_garbage_rarely()
     port = None if no_http else http_port
-    how = Options(
+    service_options = Options(
         master, port, Page(page), reset_ledger=reset_ledger, accept=accept, until_final=until_final,
         restart=Restart.NEVER if single else Restart.ON_FAILURE, standby=standby,
     )  # fmt: skip
@@ -121,7 +121,7 @@ def run(  # noqa: PLR0917 - click passes them by name
 
     if not all(os.access(file, os.R_OK) for file in files):
         load()  # which names the files that cannot be read, before Java starts
-    start(load, how, single=single)
+    start(load, service_options, single=single)
 
 
 def print_summary(pipeline: Pipeline) -> None:

@@ -382,21 +382,21 @@ def _free(sample: Sample) -> str:
 
 
 def _operators(roles: Roles, stream: str, time: EventTime | None, *, table: bool) -> Iterator[str]:
-    by = ", partitioned" if roles.key else ""
+    keyed = ", partitioned" if roles.key else ""
     yield "operators:"
     yield "  - name: last_ten"
     yield f"    aggregate: {stream}"
-    yield _commented(f"    window: sliding, count(10){by}", f"the last ten tuples{_of_each(roles)}, at each tuple")
-    yield _commented(f"    # window: tumbling, time(1m){by}", "each minute of the clock")
+    yield _commented(f"    window: sliding, count(10){keyed}", f"the last ten tuples{_of_each(roles)}, at each tuple")
+    yield _commented(f"    # window: tumbling, time(1m){keyed}", "each minute of the clock")
     if table:
-        yield _commented(f"    # window: table{by}", "with `table: true` of the stream: the present row of each key")
+        yield _commented(f"    # window: table{keyed}", "with `table: true` of the stream: the present row of each key")
     if time is None:
-        yield _commented(f"    # window: timeInterval, intervalDuration(1m){by}", "each minute of event time")
+        yield _commented(f"    # window: timeInterval, intervalDuration(1m){keyed}", "each minute of event time")
     yield from _output(roles, "results", {})
     if time is not None:
         yield f"  - name: {time.operator}"
         yield f"    aggregate: {stream}"
-        window = f"    window: timeInterval, intervalDuration({time.pane}){by}"
+        window = f"    window: timeInterval, intervalDuration({time.pane}){keyed}"
         yield _commented(window, f"{time.each} of {time.attribute.name}, when it is over")
         yield from _output(roles, time.stream, {"start": "intervalStart()"})
 
@@ -415,8 +415,8 @@ def _operators_of_objects(objects: Unnested, stream: str) -> Iterator[str]:
     roles = objects.roles
     yield f"  - name: last_ten_{objects.name}"
     yield f"    aggregate: {sources[-1]}"
-    by = ", partitioned" if roles.key else ""
-    yield _commented(f"    window: sliding, count(10){by}", f"the last ten objects{_of_each(roles)}, at each object")
+    keyed = ", partitioned" if roles.key else ""
+    yield _commented(f"    window: sliding, count(10){keyed}", f"the last ten objects{_of_each(roles)}, at each object")
     yield from _output(roles, f"results_{objects.name}", {})
 
 

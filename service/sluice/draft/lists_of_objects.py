@@ -142,10 +142,10 @@ def _group(attributes: Sequence[Attribute], key: Sequence[str]) -> Sequence[Attr
         for attribute in attributes
         if attribute is not name and (name is None or names_thing(attribute.meaning))
     ]
-    thing = group_of(others)
+    best = group_of(others)
     if name is None:
-        return keys if thing is None else [thing]
-    return [*(keys or ([thing] if thing else [])), name]
+        return keys if best is None else [best]
+    return [*(keys or ([best] if best else [])), name]
 
 
 def _inner(attribute: Attribute, element: str) -> list[tuple[str, Attribute]]:

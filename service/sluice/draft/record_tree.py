@@ -116,8 +116,8 @@ def _labels(lists: Sequence[list[Any]]) -> list[str]:
     """
     rows = [tuple(map(_label, value)) for value in lists]
     labels = rows[0]
-    same = all(row == labels for row in rows) and len(lists) >= MIN_LISTS
-    return [*labels] if same and len(labels) <= MAX_ITEMS and all(labels) and len(set(labels)) == len(labels) else []
+    equal = all(row == labels for row in rows) and len(lists) >= MIN_LISTS
+    return [*labels] if equal and len(labels) <= MAX_ITEMS and all(labels) and len(set(labels)) == len(labels) else []
 
 
 def _label(item: object) -> str:

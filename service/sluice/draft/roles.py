@@ -177,9 +177,9 @@ def equal_attribute(attributes: Sequence[Attribute], part: Place) -> Attribute |
         if attribute.problem or attribute.form is None or attribute.form.type not in KEYS:
             continue
         keyed = dict(zip(part.rows, part.values, strict=True))
-        both = [(keyed[row], value) for row, value in attribute.numbered if row in keyed]
-        same = sum(str(key) == str(value) for key, value in both)
-        if both and 100 * same >= MIN_KEYED * len(keyed):
+        pairs = [(keyed[row], value) for row, value in attribute.numbered if row in keyed]
+        equal = sum(str(key) == str(value) for key, value in pairs)
+        if pairs and 100 * equal >= MIN_KEYED * len(keyed):
             return attribute
     return None
 
@@ -238,7 +238,7 @@ def with_metric(group: Sequence[Attribute], metric: Attribute | None) -> Sequenc
         return group
     of_group = [dict(attribute.numbered) for attribute in group]
     pairs = {(str([values.get(row) for values in of_group]), name) for row, name in metric.numbered}
-    return [*group, metric] if len({thing for thing, _ in pairs}) < len(pairs) else group
+    return [*group, metric] if len({group_text for group_text, _ in pairs}) < len(pairs) else group
 
 
 def _may_group(attribute: Attribute) -> bool:

@@ -125,8 +125,8 @@ class Attribute:
             return False
         numbers = [value for value in self.values if not isinstance(value, str | dict)]
         flags = self.form.type == "int64" and set(numbers) <= {0, 1}
-        same = len(self.values) >= MIN_RECORDS and len(set(map(str, self.values))) == 1
-        constant = same and not measures(self.meaning)
+        unchanging = len(self.values) >= MIN_RECORDS and len(set(map(str, self.values))) == 1
+        constant = unchanging and not measures(self.meaning)
         times = 0 in numbers and unit_of_time(self.meaning, [number for number in numbers if number])
         return not times and not (flags and numbers) and not constant and not is_key(self.meaning, numbers)
 

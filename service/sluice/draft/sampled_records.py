@@ -127,8 +127,8 @@ def sample(
         raise DraftError(f"the topic {topic} has no records; `sluice init` needs some to find their attributes")
     filled = [_Filled(record.value, *record[1:]) for record in records if record.value is not None]
     if not filled:
-        none = f"none of the {len(records)} sampled records of {topic} has a value"
-        raise DraftError(f"{none}: all are tombstones; `--last N` reads more records")
+        problem = f"none of the {len(records)} sampled records of {topic} has a value"
+        raise DraftError(f"{problem}: all are tombstones; `--last N` reads more records")
     framed = [record for record in filled if _is_framed(record.value)]
     if settings:
         common = _by_file(topic, filled, registry if 2 * len(framed) > len(filled) else {}, settings)
@@ -298,13 +298,13 @@ def _sample(
     attributes = [*listed, *events]
     metric = metric_of(attributes)
     grouping = group_of([attribute for attribute in attributes if attribute is not metric])
-    thing = [grouping] if grouping else []
+    value_key = [grouping] if grouping else []
     groups = key.attributes and all(map(may_be_key, key.attributes))
-    if groups and (_group_records(key.attributes) or (key.in_value and not (thing and _all_differ(key)))):
+    if groups and (_group_records(key.attributes) or (key.in_value and not (value_key and _all_differ(key)))):
         group = key.attributes
         attributes += [] if key.in_value else key.attributes
     else:
-        group = thing
+        group = value_key
     group = with_metric(group, metric)
     unfit = len({row for attribute in attributes if not attribute.problem for row, _ in attribute.unfit})
     origins = [(record.partition, record.at) for _, record in rows]

@@ -189,8 +189,8 @@ def _of_message(
             yield place, Leaf(None, _no_type(field.shown), absent)
 
 
-def _no_type(what: str) -> str:
-    return f"no type is chosen for {what}; docs/formats.md has those that can be read"
+def _no_type(subject: str) -> str:
+    return f"no type is chosen for {subject}; docs/formats.md has those that can be read"
 
 
 # ---- change events ---------------------------------------------------------------------------------------------------

@@ -177,12 +177,12 @@ class Graph:
                 for name in operator.spec.inputs
             ]
             if self._observer is not None:
-                self._observer(operator.spec.name, [self._as_given(some) for some in items], clock)
+                self._observer(operator.spec.name, [self._as_given(stream_items) for stream_items in items], clock)
             call_limit.limit(operator.spec.name, self.pipeline.settings.class_timeout / SECOND)
             written = operator.feed(remembered, items, clock)
             outputs |= joined([outputs.get(REJECTS), written.pop(REJECTS, None)])
-            for stream, some in written.items():
-                outputs[stream] = self.with_watermarks(state, stream, some, clock, outputs)
+            for stream, stream_items in written.items():
+                outputs[stream] = self.with_watermarks(state, stream, stream_items, clock, outputs)
                 self._held[stream].check(outputs[stream], reached)
         self._check(state, clock, reached)
         state.now = max(state.now, clock.end)

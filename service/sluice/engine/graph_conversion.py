@@ -87,17 +87,17 @@ def _go_on_with_marks(
     inputs: Sequence[str],
     graph: Graph,
     new_state: GraphState,
-    same: AbstractSet[str],
+    same_streams: AbstractSet[str],
 ) -> None:
-    """Forgets the marks that a join has got from a stream that is not the `same` any more: its final mark, if it is not
-    final now, with the last watermark before it, and watermarks of another event time.
+    """Forgets the marks that a join has got from a stream that is not among the `same_streams`: its final mark, if it
+    is not final now, with the last watermark before it, and watermarks of another event time.
     """
     for port, stream in enumerate(inputs):
         goes_on = not graph.is_final(new_state, stream)
         if isinstance(state, JoinState):
             side = state.sides[port].state
             side[FROZEN] &= not goes_on
-            if stream not in same:
+            if stream not in same_streams:
                 side[REACHED] = new_state.progress[stream].watermark if stream in new_state.progress else NEVER
         elif state.scalars[LEFT_FINAL + port] and goes_on:
             state.scalars[LEFT_FINAL + port] = 0

@@ -74,10 +74,10 @@ def _check(state: object) -> None:
             check(state)
 
 
-def _equal(name: str, subject: str, expected: ArrayLike, got: ArrayLike) -> None:
+def _equal(name: str, subject: str, expected: ArrayLike, actual: ArrayLike) -> None:
     """Raises InvariantError unless two numbers or arrays are equal."""
-    if not np.array_equal(expected, got):
-        require(name, holds=False, detail=f"{subject}: {_short(expected)} is not {_short(got)}")
+    if not np.array_equal(expected, actual):
+        require(name, holds=False, detail=f"{subject}: {_short(expected)} is not {_short(actual)}")
 
 
 def _short(values: ArrayLike) -> str:
@@ -95,16 +95,16 @@ def _check_linked(subject: str, members: np.ndarray, older: np.ndarray, youngest
     _equal(LINKED, f"{subject}, the youngest", youngest, members[-1] if len(members) else NIL)
 
 
-def _check_list(lists: np.ndarray, some: np.ndarray, links: np.ndarray, sizes: np.ndarray, free: np.ndarray) -> None:
+def _check_list(lists: np.ndarray, chosen: np.ndarray, links: np.ndarray, sizes: np.ndarray, free: np.ndarray) -> None:
     """Lists of tuples by slot. The oldest member may still name what left before it (intrusive_list.leave)."""
-    members, list_of = walked(lists["oldest"][some], links["younger"])
-    _equal(SIZES, "members of lists", np.bincount(list_of, minlength=len(some)), sizes[some])
+    members, list_of = walked(lists["oldest"][chosen], links["younger"])
+    _equal(SIZES, "members of lists", np.bincount(list_of, minlength=len(chosen)), sizes[chosen])
     require(ONCE, len(np.unique(members)) == len(members), "a slot is in two lists")
     require(ONCE, not np.isin(members, free).any(), "a slot in a list is free")
-    same = np.flatnonzero(np.diff(list_of) == 0)
-    _equal(LINKED, "older members", links["older"][members[same + 1]], members[same])
+    in_list = np.flatnonzero(np.diff(list_of) == 0)
+    _equal(LINKED, "older members", links["older"][members[in_list + 1]], members[in_list])
     last = np.flatnonzero(np.append(np.diff(list_of) != 0, len(list_of) > 0)) if len(list_of) else list_of
-    _equal(LINKED, "youngest members", lists["youngest"][some], members[last])
+    _equal(LINKED, "youngest members", lists["youngest"][chosen], members[last])
 
 
 def _check_free(state: WindowTables | EventState) -> None:
@@ -191,9 +191,9 @@ def _check_timelines(lists: np.ndarray, nodes: np.ndarray, blocks: np.ndarray, r
     holding = np.flatnonzero(lists["size"])
     members, list_of = walked(lists["oldest"][holding], nodes["younger"])
     _equal(SIZES, "times of a timeline", np.bincount(list_of, minlength=len(holding)), lists["size"][holding])
-    same = np.flatnonzero(np.diff(list_of) == 0)
-    _equal(LINKED, "older times", nodes["older"][members[same + 1]], members[same])
-    require(ORDER, (np.diff(nodes["time"][members])[same] > 0).all(), "the times of a timeline are not in order")
+    in_list = np.flatnonzero(np.diff(list_of) == 0)
+    _equal(LINKED, "older times", nodes["older"][members[in_list + 1]], members[in_list])
+    require(ORDER, (np.diff(nodes["time"][members])[in_list] > 0).all(), "the times of a timeline are not in order")
     used = np.bincount(members >> SHIFT, minlength=int(room[TOP]) >> SHIFT)
     require(SIZES, (used <= blocks[: len(used)]).all(), "a block is free while a node of it is in use")
     require(SIZES, (blocks <= SIZE).all(), "a block has more nodes than it can have")

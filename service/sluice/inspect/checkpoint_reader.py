@@ -39,9 +39,9 @@ def read_windows(pipeline: Pipeline, key: str | None) -> Iterator[dict[str, Any]
     identity = checkpoint_identity.read_identity(store, pipeline)
     pipeline = checkpoint_identity.in_stored_order(pipeline, store)
     plan = Plan(pipeline, identity.query, "", str(folder), identity.buckets, _topic_partitions(pipeline, store))
-    done, _ = batches(store)
+    committed, _ = batches(store)
     for number in range(plan.buckets):
-        yield from _windows_of(plan, number, key, 0 if done is None else done + 1, MAX_ATTEMPTS)
+        yield from _windows_of(plan, number, key, 0 if committed is None else committed + 1, MAX_ATTEMPTS)
 
 
 def _windows_of(plan: Plan, number: int, key: str | None, least: int, attempts: int) -> list[dict[str, Any]]:

@@ -258,7 +258,7 @@ class BatchReplay:
 
     def _outputs_of(self, plan: Plan, number: int, arrived: list[Packed]) -> Iterator[Packed]:
         """The packed outputs of a bucket for a batch, computed as the service computes them."""
-        through, rest = split_pass_through(plan.topic_partitions, arrived)
-        yield from through
+        passing, rest = split_pass_through(plan.topic_partitions, arrived)
+        yield from passing
         for part, outputs in self._buckets[number].try_rows(rest):
             yield from outgoing(plan, outputs, part, number)

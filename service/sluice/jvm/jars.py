@@ -106,10 +106,10 @@ def _run_ivy(java: str, ivy_file: Path, work: Path, configurations: str) -> None
         *("-confs", configurations, "-types", "jar", "bundle", "-warn"),
         *("-retrieve", str(work / "jars" / "[conf]" / "[artifact]-[revision].[ext]")),
     ]
-    done = subprocess.run(ivy, capture_output=True, text=True, check=False)
-    if done.returncode:
-        said = "\n".join(line for line in (done.stdout + done.stderr).splitlines() if line.strip(" .\t"))[-3000:]
-        raise JarsError(f"the jars could not be fetched; is the Maven repository within reach? Ivy says:\n{said}")
+    ended = subprocess.run(ivy, capture_output=True, text=True, check=False)
+    if ended.returncode:
+        output = "\n".join(line for line in (ended.stdout + ended.stderr).splitlines() if line.strip(" .\t"))[-3000:]
+        raise JarsError(f"the jars could not be fetched; is the Maven repository within reach? Ivy says:\n{output}")
 
 
 def _ivy_jar() -> Path:

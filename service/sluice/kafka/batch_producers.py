@@ -74,13 +74,13 @@ class BatchProducer(ABC):
     spent = ""
 
     def __init__(
-        self, kafka: Mapping[str, str], limits: Collection[int], times: TimeLimits, own: dict[str, object]
+        self, kafka: Mapping[str, str], limits: Collection[int], times: TimeLimits, further: dict[str, object]
     ) -> None:
         self._times = times
         sizes = [DEFAULT_LIMIT, *limits]
         size = {"message.max.bytes": max(sizes), "batch.size": min(BATCH_BYTES, *sizes)}
         self._clients: list[Producer | Consumer] = []
-        properties = DEFAULTS | client_properties(kafka, "producer") | size | own
+        properties = DEFAULTS | client_properties(kafka, "producer") | size | further
         self.client = Producer(properties | {"socket.timeout.ms": _socket_timeout(properties)})
         self._clients.append(self.client)
 
@@ -172,8 +172,8 @@ class ExactlyOnce(BatchProducer):
         while not self._committed(began + self._times.step):
             attempts += 1
         self.client.poll(0)
-        took = time.monotonic() - began
-        self.spent = late_copy_reason(attempts, took, self._troubles, self._times.slow_commit)
+        seconds = time.monotonic() - began
+        self.spent = late_copy_reason(attempts, seconds, self._troubles, self._times.slow_commit)
 
     def reason(self, error: KafkaError) -> KafkaError:
         """As its superclass says. The library says of the first call after a failure of the transaction only that its
@@ -227,18 +227,18 @@ class ExactlyOnce(BatchProducer):
         return True
 
 
-def late_copy_reason(attempts: int, took: float, troubles: Collection[KafkaError], slow: float) -> str:
+def late_copy_reason(attempts: int, seconds: float, troubles: Collection[KafkaError], slow: float) -> str:
     """The reason why a copy of a commit's EndTxn request may still reach the broker; "" if no copy can.
 
     attempts  number of calls of `commit_transaction`
-    took      seconds that all of these calls took
+    seconds      seconds that all of these calls took
     troubles  errors that the client reported since the transaction began: lost connections, requests that timed out
     slow      seconds beyond which a commit may have been sent twice (TimeLimits.slow_commit)
     """
     if attempts > 1:
         return f"the commit needed {attempts} attempts"
-    if took > slow:
-        return f"the commit took {took:.1f} seconds"
+    if seconds > slow:
+        return f"the commit took {seconds:.1f} seconds"
     if troubles:
         return f"the client reported: {next(iter(troubles)).str()}"
     return ""

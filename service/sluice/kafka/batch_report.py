@@ -55,7 +55,7 @@ class Planned(NamedTuple):
 
 def flat(offsets: Mapping[str, Mapping[str, int]]) -> Offsets:
     """Offsets by (topic, topic partition), from JSON's nested form: topic -> topic partition as text -> offset."""
-    return {(topic, int(number)): offset for topic, by in offsets.items() for number, offset in by.items()}
+    return {(topic, int(number)): offset for topic, ends in offsets.items() for number, offset in ends.items()}
 
 
 @dataclass(slots=True)
@@ -103,11 +103,11 @@ class Report:
     waiting: Counts = field(default_factory=dict)
 
     def add(self, other: Report) -> None:
-        for mine, theirs in (
+        for own_counts, added in (
             (self.read, other.read), (self.written, other.written), (self.changes, other.changes),
             (self.dead_letters, other.dead_letters), (self.operators, other.operators), (self.lost, other.lost),
         ):  # fmt: skip
-            _add(mine, theirs)
+            _add(own_counts, added)
         _sum(self.state, other.state)
         for stream, watermark in other.watermarks.items():
             self.watermarks[stream] = min(watermark, self.watermarks.get(stream, watermark))

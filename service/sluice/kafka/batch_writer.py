@@ -184,8 +184,8 @@ class TransactionalWriter:
             buckets = self._settings.made_for[1]
             producer.begin(ledger.offset_after(batch, self._settings.query_id, planned, start, buckets))
             self._began = began = Moment.now()
-            for some in within(self._limits, records, too_large):
-                producer.produce(some)
+            for piece in within(self._limits, records, too_large):
+                producer.produce(piece)
             producer.confirm()
             self._produce_entry(producer.client, batch, report, planned, began)
             self._produce_plans(producer.client, batch, planned, before)
@@ -414,10 +414,10 @@ def within(limits: Mapping[str, int], batch: Iterable[Records], too_large: TooLa
         yield records.part(start, len(records)) if start else records
 
 
-def _explained(error: KafkaError, what: str) -> Exception:
+def _explained(error: KafkaError, action: str) -> Exception:
     if error.code() in FENCED:
-        message = f"{what}: another instance of this pipeline has started and taken over; this one must stop"
+        message = f"{action}: another instance of this pipeline has started and taken over; this one must stop"
         return FencedError(message)
     if transient(error):
-        return UnavailableError(f"{what}: {error.str()}")
-    return WriteError(f"{what}: {error.str()}{REFUSED.get(error.code(), '')}")
+        return UnavailableError(f"{action}: {error.str()}")
+    return WriteError(f"{action}: {error.str()}{REFUSED.get(error.code(), '')}")

@@ -119,7 +119,7 @@ class FollowingReader:
         while missing := {place: at for place, at in self._received.items() if at < ends[place]}:
             if self._consumer is None:
                 raise RecordsNotReadError("the reader was closed")
-            if sum(some.nbytes for _, some in self._ahead) > MAX_KEPT * len(ends):
+            if sum(fetched.nbytes for _, fetched in self._ahead) > MAX_KEPT * len(ends):
                 self._assign(self._consumer, missing)
                 self._next = {}  # the others are not followed any more
             if arrivals := self._consumer.receive(POLL_S):

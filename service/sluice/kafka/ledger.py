@@ -416,8 +416,8 @@ def _from_topic(kafka: Mapping[str, str], query: str) -> LedgerPosition | None:
     entry = last_entry(kafka, query)
     if entry is None:
         return None
-    begun = [part for part in _last_parts(kafka, query) if part.query_id == entry.query_id and part.batch > entry.batch]
-    start, buckets = (UNKNOWN, max(part.buckets for part in begun)) if begun else ("", 0)
+    parts = [part for part in _last_parts(kafka, query) if part.query_id == entry.query_id and part.batch > entry.batch]
+    start, buckets = (UNKNOWN, max(part.buckets for part in parts)) if parts else ("", 0)
     return LedgerPosition(entry.batch + 1, entry.query_id, _digest(entry.planned), start, buckets)
 
 

@@ -182,12 +182,12 @@ class _LedgerThread:
             follower.take(message)
 
 
-def _log_once(logged: set[str], what: str, error: Exception) -> None:
+def _log_once(logged: set[str], task: str, error: Exception) -> None:
     """Logs an error with its stack trace, if its cause was not logged before."""
-    cause = VARYING.sub("", f"{what} {type(error).__name__} {error}")
+    cause = VARYING.sub("", f"{task} {type(error).__name__} {error}")
     if cause not in logged:
         logged.add(cause)
-        LOGGER.warning("%s (%s: %s); this error is not logged again", what, type(error).__name__, error, exc_info=error)
+        LOGGER.warning("%s (%s: %s); this error is not logged again", task, type(error).__name__, error, exc_info=error)
 
 
 def _end(consumer: Consumer) -> int:

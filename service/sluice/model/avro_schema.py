@@ -340,8 +340,8 @@ def _struct_of(avro: Avro, record: Node, around: tuple[str, ...]) -> Type:
     )
 
 
-def _no_type(name: str, what: str) -> AvroError:
-    why = f"the field {name} ({what}) stands for none"
+def _no_type(name: str, described: str) -> AvroError:
+    why = f"the field {name} ({described}) stands for none"
     return AvroError(f"a schema that names the attributes and their types, as {why}")
 
 
@@ -381,9 +381,9 @@ def branch_read_by(avro: Avro, node: Node, written: Node) -> tuple[str, Node] | 
     The names of records, enums and fixeds are compared if there are several branches of the type.
     """
     branches = branches_by_name(avro, node)
-    same = [branch for branch in branches.values() if branch.type == written.type and written.type in NAMED]
-    alike = [branch for branch in same if written.short in {branch.short, *map(_short, branch.aliases)}]
-    fitting = alike or (same if len(same) == 1 else [])
+    of_type = [branch for branch in branches.values() if branch.type == written.type and written.type in NAMED]
+    of_name = [branch for branch in of_type if written.short in {branch.short, *map(_short, branch.aliases)}]
+    fitting = of_name or (of_type if len(of_type) == 1 else [])
     if written.type not in NAMED:
         fitting = [branch for branch in branches.values() if _promotes(written, branch)]
     return next(((name, branch) for name, branch in branches.items() if fitting and branch is fitting[0]), None)
@@ -422,8 +422,8 @@ class AvroForm:
     def gives(self, written: Node, meant: Node, type_: Type) -> bool:
         """Whether a value of the node `written`, read as the node `meant`, gives a value of the type (DE19)."""
         if written.scaled or meant.scaled:
-            same = written.scaled and (written.scale, written.precision) == (meant.scale, meant.precision)
-            return same and self.scaled and (not self.exact or _holds(type_.digits, written.digits))
+            equal_decimals = written.scaled and (written.scale, written.precision) == (meant.scale, meant.precision)
+            return equal_decimals and self.scaled and (not self.exact or _holds(type_.digits, written.digits))
         if self.exact and written.variable:
             return meant.variable
         if self.logical and not (written.unit or meant.unit or written.type == "string"):

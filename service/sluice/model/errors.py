@@ -137,8 +137,8 @@ def nearest(word: str, candidates: Iterable[str], least: float = 0.6) -> str | N
     for candidate in islice(candidates, MAX_KNOWN):
         words.setdefault(candidate.lower(), candidate)
     lower = word.lower()
-    same = [lower] if lower in words else difflib.get_close_matches(lower, words, n=1, cutoff=least)
-    return words[same[0]] if same else None
+    matches = [lower] if lower in words else difflib.get_close_matches(lower, words, n=1, cutoff=least)
+    return words[matches[0]] if matches else None
 
 
 def did_you_mean(word: str, words: Iterable[str]) -> str:

@@ -388,8 +388,8 @@ class Barrier(Timed, InWords):
 
     @property
     def fires(self) -> tuple[str, str]:
-        which = "equal keys" if self.partition_by else "each input"
-        fires = f"when the last of the next tuples of {which} comes; at most {self.buffer:,} tuples of an input wait"
+        scope = "equal keys" if self.partition_by else "each input"
+        fires = f"when the last of the next tuples of {scope} comes; at most {self.buffer:,} tuples of an input wait"
         until = f", at most {seconds(self.timeout)} s" if self.timeout else ""
         return fires, f"until the other inputs have theirs{until}"
 
@@ -507,8 +507,8 @@ class Delay(OneInput, InWords):
 
     @property
     def clauses(self) -> tuple[str, ...]:
-        how = f"at least {seconds(self.gap)} s between two tuples" if self.gap else f"{seconds(self.by)} s later"
-        return (f"{how}{by_keys(self.partition_by)}; at most {self.buffer:,} tuples wait",)
+        delay = f"at least {seconds(self.gap)} s between two tuples" if self.gap else f"{seconds(self.by)} s later"
+        return (f"{delay}{by_keys(self.partition_by)}; at most {self.buffer:,} tuples wait",)
 
     @property
     def fires(self) -> tuple[str, str]:

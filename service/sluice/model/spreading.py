@@ -523,8 +523,8 @@ def _of_port(barrier: Barrier, expression: Expression | None) -> int | None:
         return None
     plain = Attribute(expression.name, expression.type)
     ports = [port for port in barrier.ports if expression.port in (port.name, None)]
-    alike = all(plain in port.key for port in ports)
-    return ports[0].key.index(plain) if alike and len({port.key.index(plain) for port in ports}) == 1 else None
+    in_all_keys = all(plain in port.key for port in ports)
+    return ports[0].key.index(plain) if in_all_keys and len({port.key.index(plain) for port in ports}) == 1 else None
 
 
 def _apart(join: Join, side: Side, apart: tuple[int, ...]) -> KeyRequirement:

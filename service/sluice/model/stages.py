@@ -65,17 +65,17 @@ def _by_key(pipeline: Pipeline, parts: list[list[Operator]]) -> list[list[Operat
     if pipeline.settings.buckets == 1 or not any(_conflicts(pipeline, parts)):
         return [all_parts] if all_parts else []
     stages: list[list[list[Operator]]] = []
-    together: list[list[Operator]] = []
+    undivided: list[list[Operator]] = []
     for part in parts:
         if _spread(pipeline, [part]) is None:
-            together.append(part)
+            undivided.append(part)
             continue
         fitting = next((stage for stage in stages if _spread(pipeline, [*stage, part]) is not None), None)
         if fitting is None:
             stages.append([part])
         else:
             fitting.append(part)
-    ordered = [_in_order(pipeline, stage) for stage in [*stages, together] if stage]
+    ordered = [_in_order(pipeline, stage) for stage in [*stages, undivided] if stage]
     return sorted(ordered, key=lambda stage: _positions(pipeline)[stage[0].name])
 
 

@@ -95,26 +95,26 @@ class Exposition(Collector):
 
     def _about_pipelines(self) -> Iterator[Metric]:
         running, leader, standby, restarts, batch, limit, held_back = ABOUT_PIPELINES
-        up = GaugeMetricFamily(running.name, running.help, labels=[LABEL])
+        runs = GaugeMetricFamily(running.name, running.help, labels=[LABEL])
         leads = GaugeMetricFamily(leader.name, leader.help, labels=[LABEL])
         ready = GaugeMetricFamily(standby.name, standby.help, labels=[LABEL])
-        again = CounterMetricFamily(restarts.name, restarts.help, labels=[LABEL])
+        restarted = CounterMetricFamily(restarts.name, restarts.help, labels=[LABEL])
         seconds, bound = (GaugeMetricFamily(metric.name, metric.help, labels=[LABEL]) for metric in (batch, limit))
         held = GaugeMetricFamily(held_back.name, held_back.help, labels=[LABEL, *held_back.labels])
         for member in self._pipelines.members:
-            up.add_metric([member.name], float(member.state is State.RUNNING))
+            runs.add_metric([member.name], float(member.state is State.RUNNING))
             if member.status.role is not Role.ALONE:
                 leads.add_metric([member.name], float(member.status.role is Role.LEADER))
             if member.status.role is Role.STANDBY:
                 can = member.state is State.STANDBY and not member.status.error
                 ready.add_metric([member.name], float(can))
-            again.add_metric([member.name], member.status.starts - 1)
+            restarted.add_metric([member.name], member.status.starts - 1)
             for family, value in zip((seconds, bound), member.health.running(), strict=True):
                 family.add_metric([member.name], value)
             seconds_of = {entry.operator: entry.seconds for entry in self._pipelines.held_back_of(member)}
             for operator in member.pipeline.operators:
                 held.add_metric([member.name, operator.name], seconds_of.get(operator.name, 0.0))
-        yield from (up, leads, ready, again, seconds, bound, held)
+        yield from (runs, leads, ready, restarted, seconds, bound, held)
 
     def _about_files(self) -> Metric:
         (wrong,) = ABOUT_FILES

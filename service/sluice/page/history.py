@@ -92,7 +92,7 @@ class History:
             self._last = entry
             self._report = report if report.operators else self._report
             self._written.append(counts)
-            self._dead_letters += sum(count for by in report.dead_letters.values() for count in by.values())
+            self._dead_letters += sum(count for by_kind in report.dead_letters.values() for count in by_kind.values())
             self._waiting = {name: self._waiting.get(name, at) for name in report.waiting}
 
     def batch_ended(self, batch: Batch, read: Offsets, ends: Offsets) -> None:
@@ -144,8 +144,8 @@ class History:
         since = self._now() - RATE_S
         with self._lock:
             written = [counts for counts in self._written if counts.at >= since]
-            took = [batch.phases.get(WHOLE, 0.0) for batch in self._batches][-len(written) :] if written else []
-        return _mean(took), _mean([counts.latency for counts in written if counts.latency is not None])
+            durations = [batch.phases.get(WHOLE, 0.0) for batch in self._batches][-len(written) :] if written else []
+        return _mean(durations), _mean([counts.latency for counts in written if counts.latency is not None])
 
     def rates(self) -> Rates:
         """Counts per second of the last RATE_S seconds, or since the start or since the oldest batch that is kept, if

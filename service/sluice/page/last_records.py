@@ -118,16 +118,16 @@ def _common(message: Message) -> dict[str, Any]:
 def _output(stream: Stream, message: Message, pipeline: Pipeline) -> dict[str, Any]:
     headers = dict(_headers(message))
     mark = (headers.get(HEADER) or b"").decode(errors="replace")
-    about: Event = {"at": message.timestamp()[1] / 1000, "stream": stream.name, "topic_partition": message.partition()}
+    event: Event = {"at": message.timestamp()[1] / 1000, "stream": stream.name, "topic_partition": message.partition()}
     value = message.value()
-    alone = mark and (value is None or not value or mark in {"watermark", "final"})
+    is_mark = mark and (value is None or not value or mark in {"watermark", "final"})
     if mark == "watermark":
-        about["watermark"] = (value or b"").decode(errors="replace")
-    elif alone:
-        about["punct"] = mark
+        event["watermark"] = (value or b"").decode(errors="replace")
+    elif is_mark:
+        event["punct"] = mark
     else:
-        about["tuple"] = _tuple(stream, message, pipeline)
-    return _common(message) | {"event": about, "mark": mark}
+        event["tuple"] = _tuple(stream, message, pipeline)
+    return _common(message) | {"event": event, "mark": mark}
 
 
 def _tuple(stream: Stream, message: Message, pipeline: Pipeline) -> Any:  # noqa: ANN401 - a JSON value

@@ -226,13 +226,13 @@ def _newest(stage: StagePage) -> list[str]:
 
 def _downstream(stage: Pipeline, answers_of: Mapping[str, Sequence[Answer]]) -> dict[str, Answer]:
     """By stream that the stage writes: why nothing comes from there, for the stages that read it."""
-    about = {}
+    by_stream = {}
     for operator in stage.operators:
         answers = [answer for answer in answers_of[operator.name] if answer.cause or answer.delays]
         answers.sort(key=lambda answer: not answer.cause)
         for stream in [output.stream for output in operator.outputs] if answers else []:
-            about[stream] = _passed_on(f"{stream} comes from `{operator.name}`", answers[0])
-    return about
+            by_stream[stream] = _passed_on(f"{stream} comes from `{operator.name}`", answers[0])
+    return by_stream
 
 
 def _passed_on(source: str, answer: Answer) -> Answer:

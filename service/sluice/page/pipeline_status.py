@@ -30,9 +30,9 @@ def summary(page: PipelinePage, described: Mapping[str, Any]) -> Status:
         "held_back": described["held_back"], "role": described["role"],
         "since": round(described["since"] * SECOND), "starts": described["starts"],
         "last_batch_at": max((e.at * MILLISECOND for e in entries if e is not None), default=None),
-        "read": sum(sum(by.values()) for rate in rates for by in rate.read.values()),
-        "written": sum(sum(by.values()) for rate in rates for by in rate.written.values()),
-        "dead_letters": sum(sum(by.values()) for rate in rates for by in rate.dead_letters.values()),
+        "read": sum(sum(by_kind.values()) for rate in rates for by_kind in rate.read.values()),
+        "written": sum(sum(by_kind.values()) for rate in rates for by_kind in rate.written.values()),
+        "dead_letters": sum(sum(by_kind.values()) for rate in rates for by_kind in rate.dead_letters.values()),
         "unread": sum(lag.unread for stage in page.stages for lag in stage.history.lags),
         "state_bytes": sum(stage.history.report.state.get("held", 0) for stage in page.stages),
     }  # fmt: skip

@@ -54,9 +54,9 @@ class StageInspection:
         marks: dict[str, dict[str, int]] = {}
         for answer in self.answers:
             for name, by_partition in answer.get("waiting", {}).items():
-                mine = marks.setdefault(name, {})
+                by_number = marks.setdefault(name, {})
                 for partition, count in by_partition.items():
-                    mine[partition] = max(count, mine.get(partition, 0))
+                    by_number[partition] = max(count, by_number.get(partition, 0))
         return marks
 
     @property

@@ -241,8 +241,8 @@ def _holds(stream: Stream, times: EventTime, furthest: int | None, facts: StageF
     if not holding:
         remedy = "add `advance: true` to its event time"
         return _silence(f"all of {stream.name} is idle and has been silent for", age, remedy)
-    has = "has" if len(holding) == 1 else "have"
-    return _silence(f"{_partitions(holding)} of {stream.name} {has} been silent for", age, "add `idle_after`")
+    verb = "has" if len(holding) == 1 else "have"
+    return _silence(f"{_partitions(holding)} of {stream.name} {verb} been silent for", age, "add `idle_after`")
 
 
 def _no_watermark(stream: Stream, times: EventTime, facts: StageFacts) -> Answer:
@@ -352,8 +352,8 @@ def _by_marks(operator: Operator, facts: StageFacts) -> Iterator[Answer]:
     if waiting:
         yield _unaligned(operator, stream, waiting, facts)
     elif not facts.rates.read.get(stream.name, {}).get("window"):
-        how = "a window mark" if stream.mark_before is None and stream.mark_after is None else "`mark_when`"
-        yield Answer(f"No window mark was read from {stream.name} lately; its windows are flushed by {how} only.")
+        cause = "a window mark" if stream.mark_before is None and stream.mark_after is None else "`mark_when`"
+        yield Answer(f"No window mark was read from {stream.name} lately; its windows are flushed by {cause} only.")
 
 
 def _unaligned(operator: Windowed, stream: Stream, waiting: Mapping[str, int], facts: StageFacts) -> Answer:

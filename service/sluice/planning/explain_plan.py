@@ -82,11 +82,11 @@ class Stage:
 
 def plan(pipeline: Pipeline) -> tuple[Stage, ...]:
     """The stages, upstream first."""
-    needs, apart = footprints(pipeline), keys_apart(pipeline)
+    needs, reasons = footprints(pipeline), keys_apart(pipeline)
     behind: dict[str, tuple[str, ...]] = {}
     for finding in findings(pipeline):
         behind[finding.operator.name] = (*behind.get(finding.operator.name, ()), finding.text)
-    return tuple(_stage(stage, needs, apart, behind) for stage in stages(pipeline))
+    return tuple(_stage(stage, needs, reasons, behind) for stage in stages(pipeline))
 
 
 def _stage(

@@ -88,15 +88,15 @@ def _age(stream: Stream, accepted: int, window: Window | None) -> str:
 def _join_by_arrival(join: Join) -> tuple[str, str]:
     if not join.table:
         return "with each tuple that finds partners in the other window", WITHIN_BATCH + _outer(join)
-    which = "with each tuple of" if join.left.outer else "with each tuple that finds a row, of"
-    return f"{which} {join.left.stream}", WITHIN_BATCH
+    trigger = "with each tuple of" if join.left.outer else "with each tuple that finds a row, of"
+    return f"{trigger} {join.left.stream}", WITHIN_BATCH
 
 
 def _dedup(operator: Dedup, event_time: EventTime | None) -> tuple[str, str]:
     if operator.keep == "first":
-        again = ", which a duplicate begins anew" if operator.reset_on_duplicate else ""
+        renewed = ", which a duplicate begins anew" if operator.reset_on_duplicate else ""
         flushed = "; a window mark forgets all keys" if operator.flush_on_mark else ""
-        return f"with the first tuple of each key and period{again}{flushed}", WITHIN_BATCH
+        return f"with the first tuple of each key and period{renewed}{flushed}", WITHIN_BATCH
     waits, fires = f"{seconds(operator.within)} s", "with the last tuple of each key and period, when that is over"
     if operator.over == "clock" or event_time is None:
         return fires, waits

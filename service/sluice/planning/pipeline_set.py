@@ -106,9 +106,9 @@ def _streams(names: Sequence[str], connections: Sequence[Link]) -> tuple[list[li
 def _between(file: str, pipeline: Pipeline, other_file: str, other: Pipeline) -> Iterator[Problem]:
     """The problems of a pipeline and one of the files before it."""
     where = f"{other.name} of {other_file}"
-    if same := sorted(_names(pipeline) & _names(other)):
+    if shared := sorted(_names(pipeline) & _names(other)):
         expected = f"a name of its own ({where} has it: transactions and the ledger have the names of pipelines)"
-        yield Problem(file, None, "pipeline", expected, same[0])
+        yield Problem(file, None, "pipeline", expected, shared[0])
     elif _folder(pipeline) == _folder(other):
         yield Problem(file, None, "checkpoint", f"a folder of its own ({where} has it)", pipeline.checkpoint)
     if _same_cluster(pipeline, other):

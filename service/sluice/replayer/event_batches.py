@@ -244,8 +244,8 @@ class _StreamItems:
     def _with_records(self, items: Items) -> Items:
         decoded_items, rejected = decoded(self._stream, self._registry, self._records, self._spread)
         self._rejected += rejected
-        both = concatenated(items, decoded_items)
-        return both.take(np.argsort(both.event, kind="stable"))
+        all_items = concatenated(items, decoded_items)
+        return all_items.take(np.argsort(all_items.event, kind="stable"))
 
     def rejected(self) -> list[RejectedRecord]:
         """The dead letters of the records of the last call of `items`."""

@@ -186,9 +186,9 @@ class Supervisor:
     def _replace(self, name: str, member: Member, pipeline: Pipeline | None) -> None:
         """Stops the pipeline. `pipeline` is started when it has ended; None: nothing is."""
         member.wanted, member.leaving = pipeline, True
-        about = {"pipeline": name, "file": member.file}
+        log_fields = {"pipeline": name, "file": member.file}
         cause = "was removed" if pipeline is None else "or a module of its classes was changed"
-        LOGGER.info("stopping: its file %s", cause, extra=about)
+        LOGGER.info("stopping: its file %s", cause, extra=log_fields)
         if member.run is None:
             self._replaced(name, member)
         else:

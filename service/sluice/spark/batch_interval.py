@@ -125,10 +125,10 @@ class BatchInterval:
         self._over.set()
         self._running.discard(self)
 
-    def _seconds(self, took: float) -> float:
-        """The interval after a batch that ended `took` seconds after the query was let go on."""
+    def _seconds(self, seconds: float) -> float:
+        """The interval after a batch that ended `seconds` seconds after the query was let go on."""
         if isinstance(self._latency, int):  # a record that just misses a batch waits for one, and for the next one
-            return self._latency / SECOND - took
+            return self._latency / SECOND - seconds
         self._work.batch_ended()
         interval = min(LONGEST_S[self._latency] * len(self._running), self._work.seconds / LATENCIES[self._latency])
         return min(MAX_S, interval * (1 + STRETCH * self._work.stalled))

@@ -268,9 +268,9 @@ def _java_ended(seconds: float) -> JavaEndedError | None:
         code = process.wait(seconds)
     except subprocess.TimeoutExpired:
         return None
-    how = f"with exit code {code}" if code >= 0 else f"by the signal {signal.Signals(-code).name}"
+    outcome = f"with exit code {code}" if code >= 0 else f"by the signal {signal.Signals(-code).name}"
     memory = ", as the system does when memory is short" if code == -signal.SIGKILL else ""
-    return JavaEndedError(f"the Java process of Spark has ended unexpectedly, {how}{memory}; {AGAIN}")
+    return JavaEndedError(f"the Java process of Spark has ended unexpectedly, {outcome}{memory}; {AGAIN}")
 
 
 def _text(error: Exception) -> str:

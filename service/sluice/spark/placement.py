@@ -121,12 +121,12 @@ class Placement:
         A query that starts earlier would have all buckets on the first executor, and would soon move half of them.
         `pause` waits for the given number of seconds.
         """
-        count, same, waited = 0, 0.0, 0.0
-        while waited < FIRST and (not count or same < SETTLED):
+        count, settled, waited = 0, 0.0, 0.0
+        while waited < FIRST and (not count or settled < SETTLED):
             pause(INTERVAL)
             waited += INTERVAL
             now = len(self._executors())
-            same = same + INTERVAL if now == count else 0.0
+            settled = settled + INTERVAL if now == count else 0.0
             count = now
 
     @property

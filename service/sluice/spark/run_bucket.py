@@ -28,14 +28,14 @@ def run_bucket(plan: Plan, arrived: Iterable[Packed]) -> list[Packed]:
     folder, held = plan.checkpoint, plan.bounds.held
     with Spool(folder, task.batch, plan.returned) as past, Spool(folder, task.batch, held) as fed:
         rows = ((past if passes_through(row) else fed).stored(row) for row in arrived)
-        through, rest = split_pass_through(plan.topic_partitions, rows)
+        passing, rest = split_pass_through(plan.topic_partitions, rows)
         if not_read := [row for row in rest if row[0] == NOT_READ]:
             fed.remove()
             return not_read
         fed.flush()
         outputs = request(plan, task.number, task.batch, rest)
         fed.remove()
-    return [*through, *outputs]
+    return [*passing, *outputs]
 
 
 class Task(NamedTuple):

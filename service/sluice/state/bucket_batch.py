@@ -114,11 +114,11 @@ def _cut(slices: list[PartitionSlice], clock: int, end: int, size: int) -> Itera
     taken = np.zeros(len(slices), np.int64)
     start = 0
     for stop in stops:
-        some = np.bincount(owner[start:stop], minlength=len(slices))
-        cut = zip(slices, taken.tolist(), some.tolist(), strict=True)
+        row_counts = np.bincount(owner[start:stop], minlength=len(slices))
+        cut = zip(slices, taken.tolist(), row_counts.tolist(), strict=True)
         rows = [replace(rows_of, rows=rows_of.rows.slice(first, count)) for rows_of, first, count in cut if count]
         yield rows, end if stop == len(order) else int(at[order[stop - 1]])
-        taken += some
+        taken += row_counts
         start = stop
 
 

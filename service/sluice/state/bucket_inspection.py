@@ -162,10 +162,10 @@ def _closes(spec: Any) -> bool:  # noqa: ANN401 - an operator
 
 def _end_of_time(bucket: Bucket, stream: str, now: int) -> Items:
     """A watermark behind all times."""
-    none = no_items(bucket.plan.pipeline.streams[stream].row_schema)
+    nothing = no_items(bucket.plan.pipeline.streams[stream].row_schema)
     zero = np.zeros(1, np.int64)
     kind, source, key = (np.full(1, value, dtype) for value, dtype in ((WATERMARK, "i1"), (MADE, "i4"), (-1, "i4")))
-    return Items(zero, zero + now, kind, source, key, none.keys, none.tuples, zero + MAX_TIME)
+    return Items(zero, zero + now, kind, source, key, nothing.keys, nothing.tuples, zero + MAX_TIME)
 
 
 def _of_key(items: Items, key: str | None) -> pa.RecordBatch:

@@ -103,9 +103,9 @@ def _opened(
     position, parted = _fenced(plan, position), _wants_parts(pipeline, on_cluster=on_cluster)
     bucket_count = required_buckets(pipeline)
     in_parts = _taken_over(plan, position, bucket_count or plan.buckets, parted=parted)
-    begun = bucket_count if in_parts is None else in_parts.buckets  # by a start whose checkpoint may be lost
-    if begun and begun != plan.buckets:
-        plan = _rescaled(plan, begun, archive)
+    begun_buckets = bucket_count if in_parts is None else in_parts.buckets  # by a start whose checkpoint may be lost
+    if begun_buckets and begun_buckets != plan.buckets:
+        plan = _rescaled(plan, begun_buckets, archive)
     elif mismatch := _mismatch(plan, position) or _behind(plan, in_parts):
         _restore(plan, archive, mismatch=mismatch)
     if parted:
@@ -215,15 +215,15 @@ def _again_in_parts(plan: Plan, part: Entry, buckets: int, *, parted: bool) -> P
     """
     assert part.planned is not None  # noqa: S101 - see ledger.entry_in_parts
     _plan_again(plan, part.batch, part.planned)
-    begun = _as_begun(plan, part.parted or own_outputs(plan.pipeline, plan.buckets, plan.topic_partitions))
-    if parted and (buckets, plan.parted) == (plan.buckets, begun.parted):
-        return begun
+    before = _as_begun(plan, part.parted or own_outputs(plan.pipeline, plan.buckets, plan.topic_partitions))
+    if parted and (buckets, plan.parted) == (plan.buckets, before.parted):
+        return before
     others = f"{buckets} buckets" if buckets != plan.buckets else "the present topic partitions"
     LOGGER.warning(
         "checkpoint %s: the buckets write batch %d first; then the query starts again with %s",
         plan.checkpoint, part.batch, others if parted else "one writer",
     )  # fmt: skip
-    return replace(begun, finishing=part.batch)
+    return replace(before, finishing=part.batch)
 
 
 def _as_begun(plan: Plan, streams: Collection[str]) -> Plan:
@@ -311,15 +311,15 @@ def _convert(pipeline: Pipeline, store: CheckpointStore, topics: Mapping[str, To
 
 def _rescaled(plan: Plan, buckets: int, archive: SnapshotArchive | None) -> Plan:
     """The plan with another number of buckets, and its checkpoint at the position of the ledger."""
-    into = replace(plan, buckets=buckets)
+    rescaled = replace(plan, buckets=buckets)
     LOGGER.info("checkpoint %s: it gets %d buckets in place of %d", plan.checkpoint, buckets, plan.buckets)
-    if not _restore(plan, archive, into):  # no batch was ever written, so there is no state
+    if not _restore(plan, archive, rescaled):  # no batch was ever written, so there is no state
         new = FolderStore(Path(plan.checkpoint, RESTORING), forced=plan.forced)
         checkpoint_identity.write(new, Identity(plan.pipeline.name, plan.fingerprint, buckets, plan.query))
         Path(new.location("buckets")).mkdir()
         put_bytes(new, COMPLETE, b"")
         adopt(Path(plan.checkpoint))
-    return into
+    return rescaled
 
 
 def _archive(plan: Plan, *, anew: bool) -> SnapshotArchive | None:
@@ -472,10 +472,10 @@ def _unreadable(plan: Plan) -> str:
     from sluice.state import restore  # noqa: PLC0415 - see _restore
 
     committed = offset_log.batches(plan.store)[0]
-    found = restore.unreadable(plan, 0 if committed is None else committed + 1)
-    if not found:
+    reason = restore.unreadable(plan, 0 if committed is None else committed + 1)
+    if not reason:
         plan.store.delete(UNREADABLE)
-    return found
+    return reason
 
 
 def _folders(plan: Plan) -> Iterator[Path]:

@@ -55,8 +55,8 @@ def outgoing(plan: Plan, outputs: Mapping[str, Items], batch: Batch, bucket: int
             written, refused = _writable(plan, stream, items)
             rejects.append(refused)
             rows = records(plan, stream, written, batch.ordinals, bucket)
-            for some in pieces(rows, plan.bounds.piece):
-                yield RECORDS, pack(some, {"stream": stream.name, "bucket": bucket})
+            for piece in pieces(rows, plan.bounds.piece):
+                yield RECORDS, pack(piece, {"stream": stream.name, "bucket": bucket})
     for items in joined(rejects).values():
         yield from _rejected(plan, items, batch)
 
@@ -85,13 +85,13 @@ def _rejected(plan: Plan, items: Items, batch: Batch) -> Iterator[tuple[int, byt
     by_operator = (items.source == MADE) | _waited(plan, items, ordinal)
     for port, stream in enumerate(plan.inputs):
         # a tuple that a timer made is counted for port 0
-        here = np.flatnonzero(port_of(np.maximum(ordinal, 0)) == port)
-        rows = items.tuples.take(pa.array(here))
-        if len(here):
-            about = {"stream": stream.name, "topic": str(stream.topic), "refused": "yes"}
-            letters = _letters(rows, ordinal[here], offset[here], items.at[here], by_operator[here])
-            for some in pieces(letters, plan.bounds.piece):
-                yield DEAD_LETTERS, pack(some, about)
+        of_port = np.flatnonzero(port_of(np.maximum(ordinal, 0)) == port)
+        rows = items.tuples.take(pa.array(of_port))
+        if len(of_port):
+            metadata = {"stream": stream.name, "topic": str(stream.topic), "refused": "yes"}
+            letters = _letters(rows, ordinal[of_port], offset[of_port], items.at[of_port], by_operator[of_port])
+            for piece in pieces(letters, plan.bounds.piece):
+                yield DEAD_LETTERS, pack(piece, metadata)
 
 
 def _waited(plan: Plan, items: Items, ordinal: np.ndarray) -> np.ndarray:
@@ -104,10 +104,10 @@ def _waited(plan: Plan, items: Items, ordinal: np.ndarray) -> np.ndarray:
     inputs = {spec.name: spec.inputs for spec in plan.pipeline.operators}
     operators = items.tuples.column("operator").to_pylist()
     for operator in set(operators):
-        here = np.array([name == operator for name in operators]) & (items.source >= 0)
-        sender, source = topic_partition_of(ordinal[here]), items.source[here]
+        waiting = np.array([name == operator for name in operators]) & (items.source >= 0)
+        sender, source = topic_partition_of(ordinal[waiting]), items.source[waiting]
         inputs_of_operator = [read_from(plan.pipeline, name, source) for name in inputs.get(operator, ())]
-        waited[here] = ~np.logical_or.reduce([origin == sender for origin in inputs_of_operator or [source]])
+        waited[waiting] = ~np.logical_or.reduce([origin == sender for origin in inputs_of_operator or [source]])
     return waited
 
 
@@ -223,9 +223,9 @@ def _before(items: Items, marks: np.ndarray) -> np.ndarray:
     has no mark (F4).
     """
     at = np.flatnonzero(marks[1:])
-    same = (items.event[at] == items.event[at + 1]) & (items.at[at] == items.at[at + 1])
-    same &= items.key[at] == items.key[at + 1]
-    return at[same & (items.kind[at] == TUPLE)]  # type: ignore[no-any-return]
+    tied = (items.event[at] == items.event[at + 1]) & (items.at[at] == items.at[at + 1])
+    tied &= items.key[at] == items.key[at + 1]
+    return at[tied & (items.kind[at] == TUPLE)]  # type: ignore[no-any-return]
 
 
 def _stamps(stream: Stream, items: Items, max_future: int) -> np.ndarray:

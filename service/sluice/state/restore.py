@@ -320,11 +320,11 @@ def _require_uncompacted(plan: Plan, batch: int, needed: Mapping[tuple[str, int]
 
 
 def _require_same_topics(plan: Plan, batch: int, needed: Mapping[tuple[str, int], NeededOffset]) -> None:
-    anew = sorted({topic for topic, _ in needed if topic in plan.created_again})
-    if anew:
+    created_topics = sorted({topic for topic, _ in needed if topic in plan.created_again})
+    if created_topics:
         raise RestoreError(
             f"checkpoint {plan.checkpoint}: the state after batch {batch} would have to be computed from records of "
-            f"topic {', '.join(anew)}, which was deleted and created again since then. {REMEDIES}"
+            f"topic {', '.join(created_topics)}, which was deleted and created again since then. {REMEDIES}"
         )
 
 

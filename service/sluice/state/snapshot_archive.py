@@ -139,7 +139,7 @@ class SnapshotArchive:
         """Removes all snapshots, also of other numbers of buckets, whose version is below `before`, except those of
         `used`, by bucket.
         """
-        kept = {self._name(bucket, snapshot) for bucket, some in used.items() for snapshot in some}
+        kept = {self._name(bucket, snapshot) for bucket, of_bucket in used.items() for snapshot in of_bucket}
         with self._converting():
             for name in list(self._store.list(f"{SNAPSHOTS}/")):
                 snapshot = _named(name.rpartition("/")[2])

@@ -84,7 +84,7 @@ class SnapshotUploads:
 
     def step(self) -> None:
         """Copies the snapshots that are due, and reports. A failure is logged and reported; it ends nothing."""
-        written, up = 0, True
+        written, reached = 0, True
         try:
             if not self._stored:
                 self._begin()
@@ -95,7 +95,7 @@ class SnapshotUploads:
             self._remove_plans()
             self._remove_old_snapshots()  # last, because the user may lack the permission
         except Exception as error:  # noqa: BLE001 - whatever it is, the service goes on without the store
-            up = False
+            reached = False
             self._log(error)
         else:
             if self._failure:
@@ -104,7 +104,7 @@ class SnapshotUploads:
         # While the store cannot be reached, no newer snapshot lessens what a restore needs of the inputs.
         self._watch_retention()
         since = self._plans.get(self._version() - 1)
-        self._report(StoreReport(up, written, since.time if since and self._version() else None, self._margins))
+        self._report(StoreReport(reached, written, since.time if since and self._version() else None, self._margins))
 
     def _begin(self) -> None:
         """Claims the store, which may not have been possible at the start, and lists what it has.
@@ -119,9 +119,7 @@ class SnapshotUploads:
         self._plans = ledger.plans(self._kafka, self._name, self._plan.query)
         self._oldest_plan = min(self._plans, default=-1)
         snapshots = self._archive.all_snapshots(self._plan.buckets)
-        stored = {
-            bucket: sorted(snapshot for snapshot in some if self._known(snapshot)) for bucket, some in snapshots.items()
-        }
+        stored = {bucket: sorted(filter(self._known, listed)) for bucket, listed in snapshots.items()}
         self._archive.remove_unused(stored, _oldest_newest(stored))
         self._archive.remove_incomplete(_oldest_newest(stored))
         self._stored, self._listed = stored, self._clock()
@@ -205,7 +203,7 @@ class SnapshotUploads:
         The plan of the batch before a snapshot is needed: the snapshot is recognised by it, and the next batch starts
         at its offsets. Before a bucket has two snapshots, all plans are needed.
         """
-        oldest = min(some[-RETAINED].version if len(some) >= RETAINED else 0 for some in self._stored.values()) - 1
+        oldest = min(held[-RETAINED].version if len(held) >= RETAINED else 0 for held in self._stored.values()) - 1
         if oldest > self._oldest_plan:
             ledger.remove_plans(self._kafka, self._name, self._plan.query, range(self._oldest_plan, oldest))
             self._oldest_plan = oldest
@@ -269,4 +267,4 @@ def _unexpected(error: Exception) -> Exception | None:
 
 def _oldest_newest(stored: Mapping[int, list[StoredSnapshot]]) -> int:
     """The oldest of the newest versions of all buckets; 0 if a bucket has none."""
-    return min((some[-1].version if some else 0 for some in stored.values()), default=0)
+    return min((held[-1].version if held else 0 for held in stored.values()), default=0)

@@ -304,10 +304,10 @@ class PipelineTest:
         __tracebackhide__ = True
         actual = [letter["reason"] for letter in self._since()]
         self._dead_compared = len(self._dead)
-        same = len(actual) == len(reasons) and all(
+        equal = len(actual) == len(reasons) and all(
             text in reason for text, reason in zip(reasons, actual, strict=False)
         )
-        message = None if same else differences("reasons of dead letters", list(reasons), actual)
+        message = None if equal else differences("reasons of dead letters", list(reasons), actual)
         _fail(message)
         return self
 

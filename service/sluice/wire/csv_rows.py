@@ -83,8 +83,8 @@ def _column(
         return values, fits
     empty = pc.equal(texts, EMPTY).to_numpy(zero_copy_only=False)
     places = np.where(empty, len(values), np.cumsum(fits) - 1)[fits | empty]
-    both = pa.concat_arrays([values, array_of([default], type_)])
-    return both.take(pa.array(places)), fits | empty
+    with_default = pa.concat_arrays([values, array_of([default], type_)])
+    return with_default.take(pa.array(places)), fits | empty
 
 
 def _optional(
@@ -178,8 +178,8 @@ def _exactly(
 
 def _with_nulls(text: str, fields: list[str], delimiter: str) -> list[str | None]:
     """The fields of a valid row, None for each empty one without quotes."""
-    between = re.escape(delimiter)
-    matches = re.finditer(rf'(?:^|{between})(?:(?P<quoted>"(?:[^"]|"")*")|[^{between}\r\n]*)', text)
+    separator = re.escape(delimiter)
+    matches = re.finditer(rf'(?:^|{separator})(?:(?P<quoted>"(?:[^"]|"")*")|[^{separator}\r\n]*)', text)
     quoted = [match["quoted"] is not None for match in matches]
     return [field or ("" if in_quotes else None) for field, in_quotes in zip(fields, quoted, strict=False)]
 

@@ -46,16 +46,16 @@ def word_of(reason: str) -> str:
     return reason.partition(":")[0]
 
 
-def of_operator(operator: str, what: str) -> str:
+def of_operator(operator: str, problem: str) -> str:
     """The reason for a tuple that an operator could not use.
 
-    If `what` begins with a word of Reason, this is the word of the result. Otherwise the word is NO_VALUE.
+    If `problem` begins with a word of Reason, this is the word of the result. Otherwise the word is NO_VALUE.
     """
-    word, _, detail = what.partition(": ")
+    word, _, detail = problem.partition(": ")
     return (
         f"{word}: operator {operator}: {detail}"
         if word in list(Reason)
-        else reason(Reason.NO_VALUE, f"operator {operator}: {what}")
+        else reason(Reason.NO_VALUE, f"operator {operator}: {problem}")
     )
 
 

@@ -83,9 +83,9 @@ class Records:
         """
         rows = values.is_valid().to_numpy(zero_copy_only=False)
         kept = pa.array(rows)
-        some = (values.filter(kept), keys.filter(kept), headers.filter(kept))
+        with_value = (values.filter(kept), keys.filter(kept), headers.filter(kept))
         of_rows = None if event is None else event.only(rows)
-        decoded = self.decode(*some, times[rows], of_rows).at(np.flatnonzero(rows))
+        decoded = self.decode(*with_value, times[rows], of_rows).at(np.flatnonzero(rows))
         if rows.all():
             return _flagged(decoded, deletes=False)
         deleted = self._deleted(keys.filter(pa.array(~rows))).at(np.flatnonzero(~rows))
@@ -179,8 +179,8 @@ def last_values(headers: pa.ListArray, name: str) -> pa.BinaryArray:
     pairs = pc.list_flatten(headers)
     values = pairs.field("value") if len(pairs) else pa.array([], pa.binary())
     if len(pairs):
-        here = np.flatnonzero(pc.equal(pairs.field("key"), name).to_numpy(zero_copy_only=False))
-        places[pc.list_parent_indices(headers).to_numpy()[here]] = here
+        of_name = np.flatnonzero(pc.equal(pairs.field("key"), name).to_numpy(zero_copy_only=False))
+        places[pc.list_parent_indices(headers).to_numpy()[of_name]] = of_name
     return values.take(pa.array(places, mask=places < 0))
 
 

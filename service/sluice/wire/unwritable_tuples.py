@@ -21,8 +21,8 @@ Mask = np.ndarray | None
 
 def either(masks: Iterable[Mask]) -> Mask:
     """The values that one of the masks has."""
-    some = [mask for mask in masks if mask is not None]
-    return np.logical_or.reduce(some) if some else None
+    present = [mask for mask in masks if mask is not None]
+    return np.logical_or.reduce(present) if present else None
 
 
 def of_present(column: pa.Array, mask: Callable[[pa.Array], Mask]) -> Mask:

@@ -91,8 +91,8 @@ class OptionalForm(ColumnForm):
         pieces = self.present.pieces(array.drop_null() if array.null_count else array)
         if array.null_count:
             pieces = pc.coalesce(spread(pieces, is_valid), pa.scalar(b"", pa.large_binary()))
-        said = pa.array([b"\0", b"\1"], pa.large_binary()).take(is_valid.cast(pa.int8()))
-        return pc.binary_join_element_wise(said, pieces, pa.scalar(b"", pa.large_binary()))
+        presence = pa.array([b"\0", b"\1"], pa.large_binary()).take(is_valid.cast(pa.int8()))
+        return pc.binary_join_element_wise(presence, pieces, pa.scalar(b"", pa.large_binary()))
 
     def from_spans(self, content: np.ndarray, spans: Spans) -> pa.Array:
         values = self.present.from_spans(content, spans.present())

@@ -196,9 +196,9 @@ class Operators(ExpressionChecks):
                 self.report.problem(self.path(index, key), expected, clause.kind.word)
 
     def map(self, index: int, shape: MapShape) -> Map:
-        each = None if shape.each is None else unnesting(self, index, shape)
-        more = dict(each.attributes) if each else {}
-        unknown = shape.each is not None and each is None
+        unnest = None if shape.each is None else unnesting(self, index, shape)
+        more = dict(unnest.attributes) if unnest else {}
+        unknown = shape.each is not None and unnest is None
         conditions, values = (
             None if scope is None or unknown else replace(scope, attributes={**scope.attributes, **more})
             for scope in (self.scope(shape.map, "in where"), self.scope(shape.map, "in a map"))
@@ -206,4 +206,4 @@ class Operators(ExpressionChecks):
         where = self.condition(self.path(index, "where"), shape.where, decided_before(conditions))
         unchanged = self.unchanged(shape.map) | {name: Attribute(name, kind) for name, kind in more.items()}
         outputs = self.outputs(index, shape, looking_back(values), unchanged)
-        return keyed(self, index, shape, values, Map(shape.name, shape.map, outputs, where, each))
+        return keyed(self, index, shape, values, Map(shape.name, shape.map, outputs, where, unnest))

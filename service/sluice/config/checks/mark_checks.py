@@ -55,8 +55,8 @@ def check_keys(pipeline: Pipeline, report: Report) -> None:
     for stream, operator, key in closed_keys(pipeline):
         mark_key = pipeline.streams[stream].mark_of
         if mark_key and key != mark_key:
-            has = f"by {expressions(operator.partition_by)}" if operator.partition_by else "without partitions"
-            expected = f"the key of the windows that its marks close; {operator.name} reads {operator.input} {has}"
+            keys = f"by {expressions(operator.partition_by)}" if operator.partition_by else "without partitions"
+            expected = f"the key of the windows that its marks close; {operator.name} reads {operator.input} {keys}"
             report.problem(("streams", stream, "mark_when", "of"), expected, expressions(mark_key))
 
 

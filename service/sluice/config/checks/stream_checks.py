@@ -271,8 +271,8 @@ class Streams:
             before = {stream for _, stream in written_by(self.operators[around[-1]])}
             inner, stream = next(read for read in inputs_of(self.operators[around[0]]) if read[1] in before)
             path = self.path(around[0], *inner)
-            how = f"with `exchange: true` the tuples of {stream} would return in a later batch (rule M11)"
-            self.report.problem(path, f"no cycle of operators ({names}); {how}")
+            remedy = f"with `exchange: true` the tuples of {stream} would return in a later batch (rule M11)"
+            self.report.problem(path, f"no cycle of operators ({names}); {remedy}")
         return order + stuck
 
     def check_feedback(self, name: str) -> None:

@@ -112,8 +112,8 @@ def suggested(text: str) -> str | None:
 
     It is `time(5m)` for `5 minutes`, `count(5)` for `count 5`, and `tumbling, count(5)` where the comma is missing.
     """
-    alone = SIZE_WORDS.sub("", text)
-    if size := alone if with_unit(alone) is not None else spelled_here(alone):
+    size_text = SIZE_WORDS.sub("", text)
+    if size := size_text if with_unit(size_text) is not None else spelled_here(size_text):
         return f"time({size})"
     if (behind := BEHIND.fullmatch(text)) and nearest(behind["words"], ("since first",)):
         return f"{behind['policy']} since first"

@@ -230,11 +230,11 @@ def rows() -> Iterator[Elsewhere]:
         if line.startswith("## "):
             group = line.removeprefix("## ")
             continue
-        before, _, here = line.partition(": ")
+        before, _, equivalent = line.partition(": ")
         *names, last = before.split(", ")
         last, _, systems = last.partition(" ")
-        none, _, reason = here.partition(": ") if here.startswith("none: ") else ("", "", "")
-        yield Elsewhere(group, (*names, last), systems, "" if none else here, reason)
+        lacking, _, reason = equivalent.partition(": ") if equivalent.startswith("none: ") else ("", "", "")
+        yield Elsewhere(group, (*names, last), systems, "" if lacking else equivalent, reason)
 
 
 #: name in small letters -> its row

@@ -51,8 +51,8 @@ def constant_fits(word: str, value: Expression) -> bool:
 
 def signatures(function: Function, arguments: int) -> str:
     """The calls of a function with this number of arguments; all its calls if none has this number."""
-    alike = [s for s in function.signatures if len(s.parameters) == arguments] or function.signatures
-    calls = (call(function.name, map(meaning, s.parameters)) + " of one type" * repeats(s) for s in alike)
+    fitting = [s for s in function.signatures if len(s.parameters) == arguments] or function.signatures
+    calls = (call(function.name, map(meaning, s.parameters)) + " of one type" * repeats(s) for s in fitting)
     return one_of(dict.fromkeys(calls))
 
 

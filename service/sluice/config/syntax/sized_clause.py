@@ -86,8 +86,8 @@ def in_words_of(kind: type[SizedKind], faults: list[Fault]) -> bool:
     words = [word for word, size_part in kind.parts.items() if size_part.needed] or [*kind.parts][:1]
     replaced = False
     for index, fault in enumerate(faults):
-        if alone := ALONE.fullmatch(f"time({fault.got})" if NUMBER.fullmatch(fault.got or "") else fault.hint or ""):
-            hint = ", ".join(f"{word}({alone['size']})" for word in words)
+        if sized := ALONE.fullmatch(f"time({fault.got})" if NUMBER.fullmatch(fault.got or "") else fault.hint or ""):
+            hint = ", ".join(f"{word}({sized['size']})" for word in words)
             faults[index] = replace(fault, expected=f"a call such as {words[0]}(5m)", hint=hint)
             replaced = True
     return replaced

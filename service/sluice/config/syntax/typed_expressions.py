@@ -581,9 +581,9 @@ class Typing:
             self.apply(tree, FUNCTIONS["float64"], [self.change(tree, operand)], Call) for operand in (value, unit)
         ]  # fmt: skip
         quotient = self.apply(tree, OPERATORS["/"], [*changes], Call)
-        same = self.apply(tree, OPERATORS["=="], [changes[1], Literal(0.0, FLOAT64)], Call)
+        unchanged = self.apply(tree, OPERATORS["=="], [changes[1], Literal(0.0, FLOAT64)], Call)
         null = Literal(None, optional_of(FLOAT64))
-        return self.apply(tree, OPERATORS["if"], [same, null, quotient], Call)
+        return self.apply(tree, OPERATORS["if"], [unchanged, null, quotient], Call)
 
     def custom(self, tree: Tree[Token], trees: list[Tree[Token]]) -> Expression | None:
         """`Custom("package.module:Class", ...)`. The class declares the types of its arguments and its result (A24)."""
@@ -620,9 +620,9 @@ class Typing:
         kind = self.scope.panes.get(function.name)
         if kind is None:
             described = WINDOW_FUNCTIONS[function.name].describes
-            alike = next((name for name in self.scope.panes if WINDOW_FUNCTIONS[name].describes == described), None)
+            similar = next((name for name in self.scope.panes if WINDOW_FUNCTIONS[name].describes == described), None)
             expected = f"no {function.name}() outside of a {kinds_with(function.name)} window (rule E32)"
-            return self.fault(tree, expected, None if alike is None else f"{alike}()")
+            return self.fault(tree, expected, None if similar is None else f"{similar}()")
         if trees:
             return self.fault(tree, f"{function.name}() without arguments")
         return AggregateCall(function.name, (), kind)

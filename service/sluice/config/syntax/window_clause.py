@@ -221,9 +221,9 @@ def wrong_alternative(parts: list[Part], clause: ParsedClause) -> Fault | None:
         if part.alternative and not clause.tumbling:
             return part.fault("or only in a tumbling window, as in tumbling, count(100) or time(5)")
     words = [part.word for *_, part in clause.policies]
-    again = next((part for n, (*_, part) in enumerate(clause.policies) if part.word in words[:n]), None)
-    if again is not None and again.alternative:
-        return again.fault("policies of different kinds, as in count(100) or time(5)")
+    repeated = next((part for n, (*_, part) in enumerate(clause.policies) if part.word in words[:n]), None)
+    if repeated is not None and repeated.alternative:
+        return repeated.fault("policies of different kinds, as in count(100) or time(5)")
     return None
 
 
@@ -242,8 +242,8 @@ def check_repeats(parts: list[Part], clause: ParsedClause) -> None:
 
 def by_role(clause: ParsedClause) -> Iterator[tuple[Policy, Role, Part]]:
     """The policies with what they do and where they stand, without those of wrong types."""
-    alone: tuple[Role, ...] = ("trigger",) if clause.whole else ("evict", "trigger")
-    roles: Iterable[Role] = repeat("flush") if clause.tumbling else alone
+    sliding_roles: tuple[Role, ...] = ("trigger",) if clause.whole else ("evict", "trigger")
+    roles: Iterable[Role] = repeat("flush") if clause.tumbling else sliding_roles
     for (_, policy, part), role in zip(clause.policies, roles, strict=False):
         if policy is not None:
             yield policy, role, part

@@ -72,8 +72,8 @@ class Source:
     def rename(self, old: Path, new: Path) -> None:
         """Gives the values at and below `new` the lines and texts of those at and below `old`, which keep theirs."""
         moved = {path: (*new, *path[len(old) :]) for path in self.lines if path[: len(old)] == old}
-        self.lines |= {new_path: self.lines[here] for here, new_path in moved.items()}
-        self.texts |= {new_path: self.texts[here] for here, new_path in moved.items() if here in self.texts}
+        self.lines |= {new_path: self.lines[old_path] for old_path, new_path in moved.items()}
+        self.texts |= {new_path: self.texts[old_path] for old_path, new_path in moved.items() if old_path in self.texts}
 
     def _mark_overridden(self, paths: Iterable[Path]) -> None:
         """Removes the lines and texts of these values: they did not come from the file."""

@@ -45,8 +45,8 @@ def divided(
     """
     values, failed, error = _divided(custom_class, compute, part, type_)
     if error is not None:
-        what = (int(failed.sum()), len(failed), custom_class)
-        LOG.warning("%d of %d values of %s are missing, the first since:", *what, exc_info=error)
+        counts = (int(failed.sum()), len(failed), custom_class)
+        LOG.warning("%d of %d values of %s are missing, the first since:", *counts, exc_info=error)
     return values, failed
 
 

@@ -169,11 +169,11 @@ def _halved(custom: Any, sizes: np.ndarray, numbers: list[np.ndarray]) -> list[n
     behind = np.cumsum(odd) - odd
     older = 2 * numbered + np.repeat(behind, pairs)
     combined = _pairs(custom, [column[older] for column in numbers], [column[older + 1] for column in numbers])
-    into, ends = numbered + np.repeat(behind, pairs), np.flatnonzero(odd)
-    alone, last = np.cumsum(pairs + odd)[ends] - 1, np.cumsum(sizes)[ends] - 1
-    halved = [np.empty(len(into) + len(ends)) for _ in numbers]
+    paired, ends = numbered + np.repeat(behind, pairs), np.flatnonzero(odd)
+    unpaired, last = np.cumsum(pairs + odd)[ends] - 1, np.cumsum(sizes)[ends] - 1
+    halved = [np.empty(len(paired) + len(ends)) for _ in numbers]
     for target, pair, column in zip(halved, combined, numbers, strict=True):
-        target[into], target[alone] = pair, column[last]
+        target[paired], target[unpaired] = pair, column[last]
     return halved
 
 

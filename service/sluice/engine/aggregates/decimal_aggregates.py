@@ -35,14 +35,15 @@ def mean_of(call: AggregateCall) -> Function:
     """The exact sum divided by the number of tuples, rounded half to even to the scale of the result (DE14)."""
     arrow, (value, *_) = form(call.type).arrow, call.arguments
     shift = arrow.scale - form(value.type).arrow.scale
-    up, down = 10 ** max(shift, 0), 10 ** max(-shift, 0)
+    sum_factor, size_factor = 10 ** max(shift, 0), 10 ** max(-shift, 0)
 
     def finish(contents: FiredContents, at: Sequence[int]) -> pa.Array:
-        together = _means(contents, at, (up, down), arrow)
-        if together is not None:
-            return together
+        means = _means(contents, at, (sum_factor, size_factor), arrow)
+        if means is not None:
+            return means
         sums = zip(_exact_sums(contents, at), contents.size.tolist(), strict=True)
-        return number_columns.of_unscaled([half_even(total * up, size * down) for total, size in sums], arrow)
+        exact = [half_even(total * sum_factor, size * size_factor) for total, size in sums]
+        return number_columns.of_unscaled(exact, arrow)
 
     return Function(finish, _kept(value))
 

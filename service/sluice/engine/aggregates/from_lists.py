@@ -205,12 +205,12 @@ def by_element(
     lengths = pc.list_value_length(values).to_numpy(zero_copy_only=False).astype(np.int64)
     starts, row = np.cumsum(contents.size) - contents.size, contents.row()
     unequal = np.minimum.reduceat(lengths, starts) != np.maximum.reduceat(lengths, starts)
-    each = np.where(unequal, 0, lengths[starts])
+    sizes = np.where(unequal, 0, lengths[starts])
     kept = np.repeat(~unequal[row], lengths)
     place = np.arange(len(kept)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-    column_of = (np.repeat((np.cumsum(each) - each)[row], lengths) + place)[kept]
+    column_of = (np.repeat((np.cumsum(sizes) - sizes)[row], lengths) + place)[kept]
     words = to_words(values.flatten(), type_.element, contents.strings)[kept].reshape(-1, 1)
-    summary = np.zeros((int(each.sum()), width), np.int64)
+    summary = np.zeros((int(sizes.sum()), width), np.int64)
     seen = np.zeros(len(summary), np.bool_)
     _fold(
         layout,
@@ -221,7 +221,7 @@ def by_element(
         np.zeros((1, width), np.int64),
         seen,
     )
-    return lists(each, finish(_columns(np.repeat(contents.size, each), summary, contents.strings)), unequal)
+    return lists(sizes, finish(_columns(np.repeat(contents.size, sizes), summary, contents.strings)), unequal)
 
 
 def _columns(size: np.ndarray, summary: np.ndarray, strings: Interner) -> FiredContents:

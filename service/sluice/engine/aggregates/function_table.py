@@ -417,8 +417,8 @@ def _lifted(custom_class: type[Any], name: str, arguments: tuple[Expression, ...
 
     def finish(contents: FiredContents, at: Sequence[int]) -> Results:
         numbers = [
-            _total(contents, word, mean=False) if how == "sum" else contents.real(word)
-            for how, word in zip(words, at, strict=True)
+            _total(contents, word, mean=False) if operation == "sum" else contents.real(word)
+            for operation, word in zip(words, at, strict=True)
         ]
         return custom_functions.of_numbers(custom_class, numbers, type_)
 
@@ -468,8 +468,8 @@ def _between(share: float, size: np.ndarray, words: np.ndarray, times: np.ndarra
     ends = np.append(0, until)[np.cumsum(size)]
     starts = np.append(0, ends[:-1])
     place = starts + np.floor(share * np.maximum(ends - starts - 1, 0)).astype(np.int64)
-    which = np.minimum(np.searchsorted(until, place, "right"), max(0, len(words) - 1))
-    numbers = multisets.middles(words[order])[which] if len(words) else np.zeros(len(size))
+    position = np.minimum(np.searchsorted(until, place, "right"), max(0, len(words) - 1))
+    numbers = multisets.middles(words[order])[position] if len(words) else np.zeros(len(size))
     return pa.array(np.where(nans, np.nan, numbers))
 
 

@@ -136,13 +136,13 @@ def _of_present(function: Function, guards: Sequence[Expression], *, optional: b
             contents = replace(contents, size=contents.summary[:, at[0] - 1], listed=contents.listed[:0])
         if not optional:
             return function.finish(contents, inner)
-        some = contents.size > 0
-        if some.all():
+        has_tuples = contents.size > 0
+        if has_tuples.all():
             return results(function.finish(contents, inner))
-        values, failed = results(function.finish(contents.rows(some), inner))
-        errors = np.zeros(len(some), np.bool_)
-        errors[some] = failed
-        return Results(values.take(pa.array(np.cumsum(some) - 1, mask=~some)), errors)
+        values, failed = results(function.finish(contents.rows(has_tuples), inner))
+        errors = np.zeros(len(has_tuples), np.bool_)
+        errors[has_tuples] = failed
+        return Results(values.take(pa.array(np.cumsum(has_tuples) - 1, mask=~has_tuples)), errors)
 
     return Function(finish, kept, lists, counted)
 

@@ -160,10 +160,10 @@ class ClockLibrary:
             self._windows.timer is not None
             and until - int(window.scalars[TICK]) > int(clause.period) * processing_time.MAX_EMPTY_TICKS
         ):
-            none = np.zeros(0, EVENT), np.zeros(0, processing_time.FIRING), np.zeros(2, np.int64)
+            no_room = np.zeros(0, EVENT), np.zeros(0, processing_time.FIRING), np.zeros(2, np.int64)
             instants = self._windows.instants(window, until)
             processing_time.skip_empty_ticks(
-                processing_time.window_of(clause, window, window.sources, *none, instants), until
+                processing_time.window_of(clause, window, window.sources, *no_room, instants), until
             )
 
     def _brought(self, window: AggregateState, arrivals: np.ndarray, now: int) -> tuple[np.ndarray, np.ndarray]:
@@ -179,9 +179,9 @@ class ClockLibrary:
             kernel = processing_time.window_of(
                 self._program.clause, window, window.sources, events, np.zeros(64, processing_time.FIRING), used
             )
-            done = processing_time.expire_tuples(kernel, now)
+            is_complete = processing_time.expire_tuples(kernel, now)
             evictions.append(events[: used[0]])
-            if done:
+            if is_complete:
                 return np.concatenate(evictions)
 
     # ---- events -----------------------------------------------------------------------------------------------------

@@ -124,9 +124,9 @@ class HandlerOperator(Stateful[State]):
         if isinstance(rows, Exception):
             _remember(view.memory, before)
             LOG.warning("%s of %s failed", window_event.what, self.spec.handler, exc_info=rows)
-            about = window_event.row if window_event.row is not None else {"key": window_event.window.key}
+            cause = window_event.row if window_event.row is not None else {"key": window_event.window.key}
             why = f"{window_event.what}: {type(rows).__name__}: {rows}"
-            sending.rejected.append((window_event.event, window_event.at, why, _text(about)))
+            sending.rejected.append((window_event.event, window_event.at, why, _text(cause)))
             return
         for row in rows or ():
             sending.items.append((window_event.event, window_event.at, TUPLE, name, 0))

@@ -268,8 +268,8 @@ class PaneLibrary:
         self._empty(state, fired)
         for end in sorted({end for end, _ in state.contents if end <= now}):
             pane = sorted(((p, c) for p, c in state.contents.items() if p[0] == end), key=lambda entry: entry[0])
-            again = [fired[window]["index"] for window, _ in pane if window in fired]
-            if end > before or 0 in again:  # E30: also a pane created late
+            indices = [fired[window]["index"] for window, _ in pane if window in fired]
+            if end > before or 0 in indices:  # E30: also a pane created late
                 for _, content in pane:
                     content.full = True
                     yield WindowEvent(INITIAL_FULL, event, at, content)

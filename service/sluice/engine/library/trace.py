@@ -41,8 +41,8 @@ class Tracer:
     neither its insertion nor its eviction is an event.
     """
 
-    def __init__(self, spec: Windowed, about: Record, stream: Stream, sources: int) -> None:
-        self._about, self._schema = about, stream.row_schema
+    def __init__(self, spec: Windowed, fields: Record, stream: Stream, sources: int) -> None:
+        self._about, self._schema = fields, stream.row_schema
         self._library = library(spec, stream.schema, stream.event_time, sources)
         self._state: State = self._library.started()
         self._partitioned = bool(spec.partition_by)
@@ -94,12 +94,12 @@ def tracers(pipeline: Pipeline, partitions: Mapping[str, int]) -> dict[str, list
     A progressive sort has none, because the tuples that leave its window are its output.
     """
 
-    def tracer(spec: Windowed, about: Record) -> Tracer:
-        return Tracer(spec, about, pipeline.streams[spec.input], partitions.get(spec.input, 1))
+    def tracer(spec: Windowed, fields: Record) -> Tracer:
+        return Tracer(spec, fields, pipeline.streams[spec.input], partitions.get(spec.input, 1))
 
     by_operator: dict[str, list[Tracer | None]] = {}
     for spec in pipeline.operators:
-        about = {"operator": spec.name}
+        named = {"operator": spec.name}
         match spec:
             case Map() | Dedup() | Union() | Delay():
                 by_operator[spec.name] = [None]
@@ -113,9 +113,9 @@ def tracers(pipeline: Pipeline, partitions: Mapping[str, int]) -> dict[str, list
                 by_operator[spec.name] = [None, None]
             case Join():
                 sides = {"left": spec.left, "right": spec.right}
-                by_operator[spec.name] = [tracer(_alone(spec, side), about | {"side": n}) for n, side in sides.items()]
+                by_operator[spec.name] = [tracer(_alone(spec, side), named | {"side": n}) for n, side in sides.items()]
             case _:
-                by_operator[spec.name] = [tracer(spec, about)]
+                by_operator[spec.name] = [tracer(spec, named)]
     return by_operator
 
 

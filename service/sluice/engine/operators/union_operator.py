@@ -125,4 +125,4 @@ def ranks_of_items(parts: Sequence[Items]) -> np.ndarray:
     rank = np.empty(len(at), np.int64)
     rank[order] = np.concatenate([np.zeros(min(1, len(at)), np.int64), np.cumsum(new)])
     ends = np.cumsum([len(part) for part in parts])[:-1]
-    return np.concatenate([np.maximum.accumulate(some) for some in np.split(rank, ends)])
+    return np.concatenate([np.maximum.accumulate(part_ranks) for part_ranks in np.split(rank, ends)])

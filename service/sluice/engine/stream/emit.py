@@ -157,8 +157,8 @@ def _order_with_early(firings: np.ndarray, key: np.ndarray, names: pa.BinaryArra
     """
     timed = (firings["event"] == TIMER) & ((firings["kind"] == EARLY_FIRING) | (firings["kind"] == WINDOW))
     timed &= np.isin(firings["at"], firings["at"][timed & (firings["kind"] == EARLY_FIRING)])
-    together = timed[1:] & timed[:-1] & (np.diff(firings["at"]) == 0)
-    group = np.append(0, np.cumsum((np.diff(firings["group"]) != 0) & ~together))
+    joined = timed[1:] & timed[:-1] & (np.diff(firings["at"]) == 0)
+    group = np.append(0, np.cumsum((np.diff(firings["group"]) != 0) & ~joined))
     return np.lexsort((_ranks(names)[key], firings["watermark"], group))
 
 

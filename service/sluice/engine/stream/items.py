@@ -79,11 +79,11 @@ class Items:
         rows = int(np.count_nonzero(self.kind[:count] == TUPLE))
         return self._each(lambda column: column[:count], self.tuples.slice(0, rows))
 
-    def take(self, which: np.ndarray) -> Items:
+    def take(self, numbers: np.ndarray) -> Items:
         """The items with these numbers, in this order."""
         is_tuple = self.kind == TUPLE
-        rows = (np.cumsum(is_tuple) - 1)[which][is_tuple[which]]
-        return self._each(lambda column: column[which], self.tuples.take(pa.array(rows)))
+        rows = (np.cumsum(is_tuple) - 1)[numbers][is_tuple[numbers]]
+        return self._each(lambda column: column[numbers], self.tuples.take(pa.array(rows)))
 
     def with_tuples(self, tuples: pa.RecordBatch) -> Items:
         """The same items with other attributes. `tuples` has one row per TUPLE item."""

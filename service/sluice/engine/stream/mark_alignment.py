@@ -27,9 +27,9 @@ def align(buffered: Items | None, items: Items, finals: AbstractSet[int], source
     """
     if sources == 1 or (buffered is None and not (items.kind == WINDOW).any()):
         return items, buffered
-    both = items if buffered is None else concatenated(buffered, items)
-    turns = AlignmentRounds.of(both, finals, sources)
-    return turns.going(both), turns.staying(both)
+    all_items = items if buffered is None else concatenated(buffered, items)
+    turns = AlignmentRounds.of(all_items, finals, sources)
+    return turns.going(all_items), turns.staying(all_items)
 
 
 class AlignmentRounds:
@@ -40,8 +40,8 @@ class AlignmentRounds:
     completed_at  by number, the index of the item at which each mark of the stream occurs; entry 0 is -1
     """
 
-    def __init__(self, mark: np.ndarray, turn: np.ndarray, completed_at: np.ndarray) -> None:
-        self.mark, self.turn, self.completed_at = mark, turn, completed_at
+    def __init__(self, mark: np.ndarray, round_of: np.ndarray, completed_at: np.ndarray) -> None:
+        self.mark, self.turn, self.completed_at = mark, round_of, completed_at
 
     @classmethod
     def of(cls, items: Items, finals: AbstractSet[int], sources: int) -> AlignmentRounds:
@@ -67,12 +67,12 @@ class AlignmentRounds:
         template = np.flatnonzero(self.mark)[:1].repeat(
             len(numbers)
         )  # any mark can be the template of the stream's mark
-        which, turn = np.concatenate([came, template]), np.concatenate([self.turn[came], numbers])
-        place = np.maximum(np.concatenate([came, self.completed_at[1:]]), self.completed_at[turn])
-        is_mark = np.arange(len(which)) >= len(came)
-        order = np.lexsort((which, ~is_mark, turn, place))  # a mark precedes the items that waited for it
+        taken, round_of = np.concatenate([came, template]), np.concatenate([self.turn[came], numbers])
+        place = np.maximum(np.concatenate([came, self.completed_at[1:]]), self.completed_at[round_of])
+        is_mark = np.arange(len(taken)) >= len(came)
+        order = np.lexsort((taken, ~is_mark, round_of, place))  # a mark precedes the items that waited for it
         place, is_mark = place[order], is_mark[order]
-        released = items.take(which[order])
+        released = items.take(taken[order])
         source = np.where(is_mark, ALL, released.source).astype(released.source.dtype)
         key = np.where(is_mark, -1, released.key).astype(released.key.dtype)
         return replace(released, event=items.event[place], at=items.at[place], source=source, key=key)

@@ -99,13 +99,13 @@ def without(
 
 def joined(parts: Sequence[Items | None]) -> dict[str, Items]:
     """All rejected tuples as one stream; an empty dict if there are none."""
-    some = [part for part in parts if part is not None and len(part)]
-    if not some:
+    filled = [part for part in parts if part is not None and len(part)]
+    if not filled:
         return {}
     event, at, kind, source = (
-        np.concatenate([getattr(part, name) for part in some]) for name in ("event", "at", "kind", "source")
+        np.concatenate([getattr(part, name) for part in filled]) for name in ("event", "at", "kind", "source")
     )
-    tuples = pa.Table.from_batches([part.tuples for part in some]).combine_chunks().to_batches()[0]
+    tuples = pa.Table.from_batches([part.tuples for part in filled]).combine_chunks().to_batches()[0]
     key = np.full(tuples.num_rows, -1, np.int32)
     return {REJECTS: Items(event, at, kind, source, key, pa.array([], pa.binary()), tuples)}
 

@@ -39,6 +39,6 @@ def topic_partition_of(pipeline: Pipeline, stream: str, source: np.ndarray) -> n
         return topic_partition_of(pipeline, writer.inputs[0], source)
     topic_partitions, width = source.copy(), len(writer.inputs) + 1
     for number, name in enumerate(writer.inputs):
-        here = (source >= 0) & (source % width == number + 1)
-        topic_partitions[here] = topic_partition_of(pipeline, name, source[here] // width)
+        of_input = (source >= 0) & (source % width == number + 1)
+        topic_partitions[of_input] = topic_partition_of(pipeline, name, source[of_input] // width)
     return topic_partitions

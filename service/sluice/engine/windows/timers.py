@@ -88,10 +88,10 @@ class WallClock:
         waiting = self._of(day)
         while True:
             day += ONE_DAY
-            both = np.union1d(waiting, self._of(day))
-            count = np.searchsorted(both, waiting[-1], "right") if len(waiting) else 0
-            yield both[:count]
-            waiting = both[count:]
+            ticks = np.union1d(waiting, self._of(day))
+            count = np.searchsorted(ticks, waiting[-1], "right") if len(waiting) else 0
+            yield ticks[:count]
+            waiting = ticks[count:]
 
     def _on(self, day: date) -> np.ndarray:
         """The ticks of a local date, in order. A period of the calendar has one on its first day (Y1)."""

@@ -161,8 +161,8 @@ def _kept_buffers(old: Pipeline, new: Pipeline) -> dict[str, str]:
 
 def _aligned(old: Pipeline, new: Pipeline) -> dict[str, str]:
     """The input streams whose marks are aligned in both pipelines, with their earlier names."""
-    both = _earlier_names(old, new).items()
-    return {now: was for now, was in both if old.streams[was].marks_in == new.streams[now].marks_in == "aligned"}
+    names = _earlier_names(old, new).items()
+    return {now: was for now, was in names if old.streams[was].marks_in == new.streams[now].marks_in == "aligned"}
 
 
 def _earlier_names(old: Pipeline, new: Pipeline) -> dict[str, str]:
@@ -215,15 +215,15 @@ def _gone(before: Operator, old: Pipeline, new: Pipeline, earlier: EarlierNames)
     parts = parts_of(before, old)
     why = "the file has no operator of this name" + ("" if parts else "; it had no state")
     names = {operator.name for operator in old.operators}
-    alike = [
+    candidates = [
         operator.name for operator in new.operators if operator.name not in names and type(operator) is type(before)
     ]
-    same = (
+    unchanged = (
         operator.name
         for operator in new.operators
-        if operator.name in alike and parts_of(operator, new, earlier) == parts
+        if operator.name in candidates and parts_of(operator, new, earlier) == parts
     )
-    other = next(same, None)
+    other = next(unchanged, None)
     if parts and other is not None:
         why += f"; {other} is the same under another name, and would keep the state under this one"
     return Change(before.name, StateOutcome.REMOVED, why, loses=bool(parts))
@@ -277,8 +277,8 @@ def _shown(value: Any, part: str) -> str:  # noqa: ANN401 - any part of an opera
     if value is None or value == ():
         return "nothing"
     if part == "within":
-        size, over = value
-        return f"`{'eventTime' if over == 'event_time' else 'time'}({seconds(size)})`"
+        size, unit = value
+        return f"`{'eventTime' if unit == 'event_time' else 'time'}({seconds(size)})`"
     if hasattr(value, "clause"):
         return f"`{value.clause() if callable(value.clause) else value.clause}`"
     text = ", ".join(map(_text, value)) if isinstance(value, tuple) else _text(value)

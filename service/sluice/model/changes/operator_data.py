@@ -182,9 +182,9 @@ def _of_join(operator: Join, pipeline: Pipeline, earlier: EarlierNames) -> Itera
 def _read(operator: Join, port: str, pipeline: Pipeline) -> tuple[tuple[str, Type], ...]:
     """The attributes of a side that are stored: outputs, the condition, or a policy of the window read them."""
     side: Side = operator.left if port == "left" else operator.right
-    over = [e for output in operator.outputs for _, e in output.attributes]
-    over += [] if operator.match is None else [operator.match]
-    named = {part.name for e in over for part in walk(e) if isinstance(part, Attribute) and part.port == port}
+    expressions = [e for output in operator.outputs for _, e in output.attributes]
+    expressions += [] if operator.match is None else [operator.match]
+    named = {part.name for e in expressions for part in walk(e) if isinstance(part, Attribute) and part.port == port}
     named |= {*side.window.attributes}
     return tuple((name, kind) for name, kind in pipeline.streams[side.stream].schema if name in named)
 
@@ -239,9 +239,9 @@ def renamed_operators(old: Pipeline, new: Pipeline) -> dict[str, str]:
         if operator.name in names_before:
             continue
         earlier = EarlierNames(operators=renamed)
-        alike = next((candidate.name for candidate in gone if _alike(candidate, old, operator, new, earlier)), None)
-        if alike is not None:
-            renamed[operator.name] = alike
+        match = next((candidate.name for candidate in gone if _alike(candidate, old, operator, new, earlier)), None)
+        if match is not None:
+            renamed[operator.name] = match
     return renamed
 
 

@@ -78,14 +78,14 @@ class JoinSide:
 def of_join(join: Join, output: Output, sides: Mapping[str, JoinSide]) -> Iterator[Case]:
     """The cases of a join. Their watermark is that of the join, before the operator holds it back."""
     for name, other in (("left", "right"), ("right", "left")):
-        alone = getattr(join, name).outer
+        outer = getattr(join, name).outer
         unmatched = getattr(join, name).unmatched
         if unmatched is not None and output == unmatched:
             yield _alone(join, name, other, sides, port=None)
         elif output in join.matched:
             if pair := _pair(join, name, other, sides):
                 yield pair
-            if alone and unmatched is None:
+            if outer and unmatched is None:
                 yield _alone(join, name, other, sides, port=name)
 
 

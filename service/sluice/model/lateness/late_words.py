@@ -83,10 +83,8 @@ def _finding(pipeline: Pipeline, late: Lateness, readers: list[str], late_by_str
         return _of_union(pipeline, operator, late.stream, readers)
     stream = pipeline.streams[late.stream]
     how_far = "" if late.behind >= UNBOUNDED else f"up to {_seconds(late.behind)} s "
-    which = _name(operator, late.expression, _attribute(stream))
-    text = (
-        f"{which} is {how_far}behind the watermark {_when(operator, late)}, so the result is late for {_all(readers)}"
-    )
+    time = _name(operator, late.expression, _attribute(stream))
+    text = f"{time} is {how_far}behind the watermark {_when(operator, late)}, so the result is late for {_all(readers)}"
     instead = list(_instead(pipeline, operator, late, stream, late_by_stream))
     advice = "; or ".join([*instead, *_lags(pipeline, operator, late, stream, alone=not instead)])
     return Finding(operator, late.stream, _attribute(stream), f"{text}; {advice} (Q9)")

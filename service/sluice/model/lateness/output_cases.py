@@ -80,6 +80,6 @@ class Reading:
         """The tuples that make the watermark, if all of them are in one window."""
         return self.own if self.whole else None
 
-    def times(self, some: Span, last: Span | None = None, greatest: Span | None = None) -> dict[str | None, TupleTimes]:
+    def times(self, span: Span, last: Span | None = None, greatest: Span | None = None) -> dict[str | None, TupleTimes]:
         """The bounds of the event times in a window: of any tuple, of the last one, of the greatest one."""
-        return {None: TupleTimes(self.attribute, self.tick, some, last or some, greatest or some)}
+        return {None: TupleTimes(self.attribute, self.tick, span, last or span, greatest or span)}

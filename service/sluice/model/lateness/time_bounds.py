@@ -143,9 +143,9 @@ def _aggregate(e: AggregateCall, scope: TimeScope) -> Value | None:
     selected = e.arguments[number]
     if e.function in ("Last", "Any") and e.where is None:
         return bounds(selected, scope, "last")
-    some = bounds(selected, scope)
+    span = bounds(selected, scope)
     greatest = bounds(selected, scope, "greatest") if e.function == "Max" and e.where is None else None
-    return some if some is None or greatest is None else Value(some.scale, max(some.low, greatest.low), some.high)
+    return span if span is None or greatest is None else Value(span.scale, max(span.low, greatest.low), span.high)
 
 
 # ---- scalar functions ------------------------------------------------------------------------------------------------

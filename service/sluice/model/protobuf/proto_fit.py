@@ -124,9 +124,9 @@ def message_of(proto: Protobuf, name: str) -> ProtoMessage:
     if name in proto.messages:
         return proto.messages[name]
     declared = [full for full in proto.order.values() if not proto.messages[full].map_entry]
-    same = [full for full in declared if full.rpartition(".")[2] == name]
-    if len(same) == 1:
-        return proto.messages[same[0]]
+    of_name = [full for full in declared if full.rpartition(".")[2] == name]
+    if len(of_name) == 1:
+        return proto.messages[of_name[0]]
     top = [full for path, full in proto.order.items() if len(path) == 1]
     if not name and len(top) == 1:
         return proto.messages[top[0]]

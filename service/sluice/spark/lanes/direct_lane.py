@@ -142,8 +142,8 @@ class DirectLane:
             if starts != ends:
                 ranges = Ranges(batch, now.time, starts, ends, held)
                 work.append(self._threads.submit(self._read, self._plan, reader, ranges))
-        for done in work:
-            yield from done.result()
+        for future in work:
+            yield from future.result()
 
     def _made(self, batch: int, arrived: Mapping[int, list[Packed]]) -> list[Packed]:
         work = [self._begun(number, batch, arrived.get(number, [])) for number in range(self._plan.buckets)]
@@ -200,7 +200,7 @@ class RecordFeed:
                     self._expected_size = size / sum(map(len, batches.values()))
                     message = f"the records of a batch have more than {MAX_BYTES} bytes"
                     raise TooManyBytesError(message)
-        return {place: some[0] if len(some) == 1 else pa.concat_batches(some) for place, some in batches.items()}
+        return {place: parts[0] if len(parts) == 1 else pa.concat_batches(parts) for place, parts in batches.items()}
 
     def rest(self) -> None:
         """Lets the Kafka client request nothing until the next `take`."""

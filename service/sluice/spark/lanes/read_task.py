@@ -103,8 +103,8 @@ def read_some(plan: Plan, readers: int, begin: Iterable[pa.RecordBatch]) -> Iter
             for bucket, row in Clients.of(plan).routed(before, now, places):
                 yield _row(label[bucket], spool.stored(row))
     except (RecordsNotReadError, HeaderNameError) as error:
-        for each in label:
-            yield _row(each, (NOT_READ, str(error).encode()))
+        for bucket_label in label:
+            yield _row(bucket_label, (NOT_READ, str(error).encode()))
 
 
 def rows_of_bucket(plan: Plan) -> list[Packed]:

@@ -151,9 +151,9 @@ class TopicCheck:
 
     def _compare(self, ids: Ids) -> None:
         missing = sorted(name for name, its_id in ids.items() if its_id is None)
-        anew = sorted(name for name, its_id in ids.items() if its_id not in (None, self._ids[name]))
-        if anew:
-            topics = created_again(anew, "while the service ran")
+        changed = sorted(name for name, its_id in ids.items() if its_id not in (None, self._ids[name]))
+        if changed:
+            topics = created_again(changed, "while the service ran")
             raise TopicCreatedAgainError(topics) if self._may_lose else refused(topics)
         if missing:
             raise TopicDeletedError(f"topic {', '.join(missing)} was deleted while the service ran")

@@ -122,8 +122,8 @@ class PipelineRun:
             spark.sparkContext.setLocalProperty(POOL, name)
             self._checkpoints = [plan.query for plan in plans]
             for plan in plans:
-                about = {"pipeline": plan.pipeline.name, "checkpoint": plan.checkpoint, "buckets": plan.buckets}
-                LOGGER.info("running", extra=about)
+                log_fields = {"pipeline": plan.pipeline.name, "checkpoint": plan.checkpoint, "buckets": plan.buckets}
+                LOGGER.info("running", extra=log_fields)
             local = placed is None and POOL_SOCKET in os.environ
             watching, starting = partial(self._watched, seen, stop, ending), partial(self._shown, local=local)
             observe = self._member.metrics.step_ended

@@ -155,14 +155,14 @@ class Standby:
 
     def _locked(self, locks: Callable[[], AbstractContextManager[None]], stack: ExitStack, stop: StopRequest) -> bool:
         """Takes the locks as soon as they are free: an earlier leader with the same folder may still hold them."""
-        said = False
+        logged = False
         while not stop.is_set():
             try:
                 stack.enter_context(locks())
             except OccupiedError as error:
-                if not said:
+                if not logged:
                     LOGGER.warning("the lead is granted, but the checkpoint is still in use: %s", error)
-                said = True
+                logged = True
                 stop.wait(INTERVAL_S)
             else:
                 return True

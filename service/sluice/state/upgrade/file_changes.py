@@ -229,7 +229,7 @@ def _of_exchanges(old: Pipeline, new: Pipeline, reformed: frozenset[str]) -> Ite
 def _of_waiting(old: Pipeline, new: Pipeline, identity: Identity) -> Iterator[Change]:
     """What cannot go on because records of the earlier form wait for other records."""
     if new.settings.merge == "timestamp" and old.settings.merge == "timestamp":
-        inputs = [[_waiting_rows(each, stream) for stream in each.inputs] for each in (old, new)]
+        inputs = [[_waiting_rows(pipeline, stream) for stream in pipeline.inputs] for pipeline in (old, new)]
         moved = buckets_of(new, identity) != identity.buckets or (
             identity.buckets > 1 and spread_by(old) != spread_by(new)
         )
@@ -313,10 +313,10 @@ def _of_new_stage(stage: Pipeline, before: Mapping[str, Pipeline]) -> Iterator[C
     """A new stage begins where `start` says. It is refused if it would write the same outputs once more."""
     read = {stream.topic for pipeline in before.values() for stream in pipeline.inputs}
     written = {stream.topic for pipeline in before.values() for stream in pipeline.outputs}
-    again = any(stream.topic in read for stream in stage.inputs)
+    reads_again = any(stream.topic in read for stream in stage.inputs)
     for operator in _named(stage):
         topics = [stage.streams[output.stream].topic for output in operator.outputs]
-        twice = next((topic for topic in topics if again and topic in written), None)
+        twice = next((topic for topic in topics if reads_again and topic in written), None)
         if twice is None:
             yield Change(
                 operator.name, StateOutcome.NEW, "its stage is new, and reads its inputs from where `start` says"

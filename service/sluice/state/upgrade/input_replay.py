@@ -196,8 +196,8 @@ def _with_earlier_watermarks(plan: Plan, old: Pipeline) -> Plan:
             streams[stream.name] = replace(stream, event_time=earlier)
     pipeline = replace(plan.pipeline, streams=streams)
     # with other settings the tuples may belong to other buckets than their states
-    same = plan.buckets == 1 or spread_by(pipeline) == spread_by(plan.pipeline)
-    return replace(plan, pipeline=pipeline) if same else plan
+    same_buckets = plan.buckets == 1 or spread_by(pipeline) == spread_by(plan.pipeline)
+    return replace(plan, pipeline=pipeline) if same_buckets else plan
 
 
 def _start_clock(bucket: Bucket, past: PastInput, origin: int) -> None:

@@ -236,9 +236,9 @@ def _states(old: Graph, states: Sequence[GraphState], plan: Plan, changed: Chang
     divided anew by key.
     """
     new, kept = Graph(plan.pipeline, plan.topic_partitions), kept_of(changed.old, plan.pipeline)
-    same = len(states) == plan.buckets and spread_by(changed.old) == spread_by(plan.pipeline)
-    if plan.buckets == 1 or same:
-        undivided = states if same else [old.merge(states)] if len(states) > 1 else states
+    same_buckets = len(states) == plan.buckets and spread_by(changed.old) == spread_by(plan.pipeline)
+    if plan.buckets == 1 or same_buckets:
+        undivided = states if same_buckets else [old.merge(states)] if len(states) > 1 else states
         return [converted(old, state, new, kept) for state in undivided]
     whole_state = converted(old, old.merge(states) if len(states) > 1 else states[0], new, kept)
     return new.split(whole_state, plan.buckets, partial(bucket_of_key, plan.buckets))

@@ -89,8 +89,8 @@ def parts(values: pa.BinaryArray, finder: Reader, skipped: int) -> EventParts:
         first[number, good], last[number, good] = to.words[of_part], to.ends[of_part]
     bad = {row: finder.why(*faults[:, row]) for row in np.flatnonzero(~good).tolist()}
     operation = _operations(data, first[0], last[0], good, bad)
-    of_row, each = np.where(operation == Operation.DELETE, 1, 2), np.arange(len(values))
-    at, end = first[of_row, each], last[of_row, each]
+    of_row, record = np.where(operation == Operation.DELETE, 1, 2), np.arange(len(values))
+    at, end = first[of_row, record], last[of_row, record]
     operation = checked(operation, at != NOWHERE, bad)
     begins = np.where(good, starts[:-1] + skipped, NOWHERE)
     return EventParts(operation, cut(data, at, end), cut(data, begins, starts[1:]), cut(data, first[3], last[3]), bad)

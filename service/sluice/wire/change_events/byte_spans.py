@@ -17,8 +17,8 @@ def cut(data: np.ndarray, first: np.ndarray, last: np.ndarray) -> pa.BinaryArray
     return pa.Array.from_buffers(pa.binary(), len(first), [valid, *spans.buffers()[1:]])
 
 
-def replaced(values: pa.BinaryArray, rows: np.ndarray, by: list[bytes | None]) -> pa.BinaryArray:
+def replaced(values: pa.BinaryArray, rows: np.ndarray, contents: list[bytes | None]) -> pa.BinaryArray:
     """The values with others in these rows, which are in order."""
     changed = np.zeros(len(values), np.bool_)
     changed[rows] = True
-    return pc.replace_with_mask(values, pa.array(changed), pa.array(by, pa.binary()))
+    return pc.replace_with_mask(values, pa.array(changed), pa.array(contents, pa.binary()))

@@ -129,11 +129,11 @@ class ConfluentFormat(Format):
 
         text = part.options.avro_schema
         written = text or schema_of(part.subject, part.schema, part.members)
-        both = Confluent(
+        confluent = Confluent(
             part.schema, registry(part.registry), part.subject, written,
             parse(text) if text else None, part.defaults, part.members,
         )  # fmt: skip
-        return Codec(both.decode, both.encode, both.refused)
+        return Codec(confluent.decode, confluent.encode, confluent.refused)
 
 
 class AvroFormat(ConfluentFormat):
@@ -204,9 +204,9 @@ def _check_fields(avro: Avro, writer: Avro, part: Part, finder: Finder) -> None:
         except AvroError as error:
             finder.problem(SCHEMA, f"a schema with {error} (attribute {name})")
     lacking = missing(avro, paths_of(part.schema, part.members)) if part.written else []
-    if apart := [name for name in lacking if name in part.elsewhere]:
+    if elsewhere := [name for name in lacking if name in part.elsewhere]:
         expected = "no field for an attribute that is in the key or in a header, unless it has a default"
-        finder.problem(SCHEMA, f"{expected} ({', '.join(apart)})")
+        finder.problem(SCHEMA, f"{expected} ({', '.join(elsewhere)})")
     elif lacking:
         finder.problem(SCHEMA, f"a default for each field that no attribute has ({', '.join(lacking)})")
 

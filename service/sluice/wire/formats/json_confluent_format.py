@@ -97,10 +97,10 @@ class JsonConfluentFormat(JsonFormat):
 
         text = part.options.json_schema
         written = text or schema_of(part.subject, _members(part))
-        both = JsonConfluent(
+        confluent = JsonConfluent(
             part.schema, registry(part.registry), part.subject, written, super().codec(part), reads_by=text is not None,
         )  # fmt: skip
-        return Codec(both.decode, both.encode)
+        return Codec(confluent.decode, confluent.encode)
 
 
 def _members(part: Part) -> list[tuple[str, JsonForm]]:

@@ -133,11 +133,11 @@ class ProtobufConfluentFormat(Format):
         options = part.options
         files = options.files or ((f"{part.subject}.proto", _generated(part)),)
         message = options.message if options.files else message_name(part.subject)
-        both = ProtobufConfluent(
+        confluent = ProtobufConfluent(
             part.schema, registry(part.registry), part.subject, files, message, part.defaults, options.message,
             reads_by=bool(options.files), members=part.members,
         )  # fmt: skip
-        return Codec(both.decode, both.encode, both.refused)
+        return Codec(confluent.decode, confluent.encode, confluent.refused)
 
 
 class ProtobufFormat(ProtobufConfluentFormat):

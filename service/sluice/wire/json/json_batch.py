@@ -163,10 +163,10 @@ def _with_reader(form: JsonForm, texts: pa.StringArray) -> tuple[list[Any], Call
     """The texts as what the form reads, and its function that reads them."""
     if form.by_text:
         return texts.to_pylist(), form.read_text
-    together = f"[{','.join(texts.to_pylist())}]"
+    list_text = f"[{','.join(texts.to_pylist())}]"
     if form.spelling.coerce:
-        return as_written(together), form.coerced
-    return parsed(together, digits=form.digits), form.read
+        return as_written(list_text), form.coerced
+    return parsed(list_text, digits=form.digits), form.read
 
 
 def _times(form: JsonForm, texts: pa.StringArray) -> tuple[pa.Array, np.ndarray]:
@@ -194,8 +194,8 @@ def _lists(
     form: ListForm, data: np.ndarray, first: np.ndarray, last: np.ndarray
 ) -> tuple[pa.Array, np.ndarray]:  # fmt: skip
     """The lists in these spans, and which are certain to be such."""
-    counts, none = np.zeros(len(first), np.int64), np.zeros(0, np.int64)
-    room = items(data, first, last, counts, (none, none))
+    counts, nothing = np.zeros(len(first), np.int64), np.zeros(0, np.int64)
+    room = items(data, first, last, counts, (nothing, nothing))
     starts, ends = np.empty((2, room), np.int64)
     items(data, first, last, counts, (starts, ends))
     values, good = _values(form.element, data, starts, ends, None)

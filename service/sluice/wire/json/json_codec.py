@@ -137,8 +137,8 @@ def _attribute(document: Document, wanted: Wanted, defaults: Mapping[str, Any]) 
     try:
         return _read(document, wanted, value)
     except NotOfTypeError:
-        got = f"{shown(value)}{form.remark(value)}{fault_inside(form, value, wanted.name)}"
-        raise Unusable(reason(Reason.WRONG_TYPE, f"{expected}, got {got}")) from None
+        actual = f"{shown(value)}{form.remark(value)}{fault_inside(form, value, wanted.name)}"
+        raise Unusable(reason(Reason.WRONG_TYPE, f"{expected}, got {actual}")) from None
 
 
 def _read(document: Document, wanted: Wanted, value: Any) -> Any:  # noqa: ANN401

@@ -62,16 +62,16 @@ _INCOMPLETE = "a pattern with year, month and day, each once, and with %p beside
 
 def _is_kept(sample: datetime, pattern: str) -> bool:
     try:
-        back = datetime.strptime(sample.strftime(pattern), pattern)  # noqa: DTZ007
+        reread = datetime.strptime(sample.strftime(pattern), pattern)  # noqa: DTZ007
     except (ValueError, re.error):
         return False
-    return back.date() == sample.date() and back.hour in (0, sample.hour)
+    return reread.date() == sample.date() and reread.hour in (0, sample.hour)
 
 
 def written(column: pl.Expr, pattern: str, zone: str) -> pl.Expr:
     """The texts of times in UTC, in this zone."""
-    here = column.dt.replace_time_zone(UTC).dt.convert_time_zone(zone or UTC)
-    return here.dt.to_string(DIRECTIVE.sub(lambda match: OF_POLARS.get(match[0], match[0]), pattern))
+    local = column.dt.replace_time_zone(UTC).dt.convert_time_zone(zone or UTC)
+    return local.dt.to_string(DIRECTIVE.sub(lambda match: OF_POLARS.get(match[0], match[0]), pattern))
 
 
 # ---- many texts together -------------------------------------------------------------------------------------------

@@ -140,8 +140,8 @@ def _by_path(paths: np.ndarray, rows: np.ndarray) -> Iterator[tuple[tuple[int, .
     """The different paths of these rows, each with its rows. Mostly all rows have one path."""
     if not len(rows):
         return
-    same = (paths[rows] == paths[rows[0]]).all(axis=1)
-    first, others = rows[same], rows[~same]
+    has_first_path = (paths[rows] == paths[rows[0]]).all(axis=1)
+    first, others = rows[has_first_path], rows[~has_first_path]
     yield _indexes(paths[first[0]]), first
     if len(others):
         different, places = np.unique(paths[others], axis=0, return_inverse=True)

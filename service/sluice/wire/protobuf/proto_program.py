@@ -333,9 +333,9 @@ class Compiler:
             return shape
         if isinstance(shape, Leaf) and (type_.optional or not shape.type.optional):
             names = {self.schema[number][0] for number in (step.attribute, attribute)}
-            alike = self.slots[shape.slot].table != 0 or names.isdisjoint(self.defaults)
-            alike &= type_.optional == shape.type.optional or not step.field.declared  # PB12: null, or the default
-            if alike and self._way(step.field, type_) == (step.op, step.real):
+            shared = self.slots[shape.slot].table != 0 or names.isdisjoint(self.defaults)
+            shared &= type_.optional == shape.type.optional or not step.field.declared  # PB12: null, or the default
+            if shared and self._way(step.field, type_) == (step.op, step.real):
                 return Leaf(shape.slot, type_, step.field)
         raise SharedFieldError(attribute, step.field)
 

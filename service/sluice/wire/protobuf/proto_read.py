@@ -395,8 +395,8 @@ def sorted_entries(ends: pa.Array, keys: pa.Array, values: pa.Array, arrow: pa.D
     sorted_keys, sorted_rows = keys.take(pa.array(order)), rows[order]
     last = np.ones(len(order), np.bool_)
     if len(order) > 1:
-        same = pc.equal(sorted_keys[:-1], sorted_keys[1:]).to_numpy(zero_copy_only=False)
-        last[:-1] = ~same | (sorted_rows[:-1] != sorted_rows[1:])
+        equal_keys = pc.equal(sorted_keys[:-1], sorted_keys[1:]).to_numpy(zero_copy_only=False)
+        last[:-1] = ~equal_keys | (sorted_rows[:-1] != sorted_rows[1:])
     kept = pa.array(order[last])
     counts = np.bincount(sorted_rows[last], minlength=len(starts) - 1)
     offsets = pa.array(np.concatenate([[0], np.cumsum(counts)]), pa.int32())

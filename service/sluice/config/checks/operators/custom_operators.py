@@ -53,10 +53,10 @@ def handler(checks: ExpressionChecks, index: int, shape: CustomShape) -> type[Wi
     types = dict(checks.streams.schemas.get(shape.custom, ()))
     for name, kind in schema(handler_class.input) if types else ():
         if name not in types or not takes(kind, types[name]):
-            is_ = _given(name, kind, types)
+            fault_text = _given(name, kind, types)
             hint = None if name in types else nearest(name, types)
             checks.report.problem(
-                path, f"a stream with the {kind} {name}, which {handler_class.__name__} reads ({is_})", hint=hint
+                path, f"a stream with the {kind} {name}, which {handler_class.__name__} reads ({fault_text})", hint=hint
             )
     return handler_class
 

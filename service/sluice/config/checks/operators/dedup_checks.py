@@ -26,25 +26,25 @@ EXPECTED = (
 def dedup(checks: ExpressionChecks, index: int, shape: DedupShape) -> Dedup:
     """The dedup. Its output tuples have the attributes of the input, unchanged (Z1)."""
     scope = checks.scope(shape.dedup, "in a dedup")
-    by = checks.keys(checks.path(index, "by"), shape.by, scope)
+    dedup_key = checks.keys(checks.path(index, "by"), shape.by, scope)
     outputs = checks.outputs(index, shape, scope, checks.unchanged(shape.dedup))
-    over, within = period(checks, index, shape)
-    attribute = compared(shape.within) if over == "delta" else ""
-    check_flags(checks, index, shape, over)
+    unit, size = period(checks, index, shape)
+    attribute = compared(shape.within) if unit == "delta" else ""
+    check_flags(checks, index, shape, unit)
     return Dedup(
-        shape.name, shape.dedup, by, within, over, outputs, shape.keep, attribute=attribute,
+        shape.name, shape.dedup, dedup_key, size, unit, outputs, shape.keep, attribute=attribute,
         reset_on_duplicate=shape.reset_on_duplicate, flush_on_mark=shape.flush_on_mark,
     )  # fmt: skip
 
 
-def check_flags(checks: ExpressionChecks, index: int, shape: DedupShape, over: str) -> None:
+def check_flags(checks: ExpressionChecks, index: int, shape: DedupShape, unit: str) -> None:
     """Checks the keys that `keep: last` and event time have not (Z9 to Z12)."""
-    if over in ("count", "delta") and shape.keep == "last":
+    if unit in ("count", "delta") and shape.keep == "last":
         checks.report.problem(
             checks.path(index, "keep"), f"first, as the period is {shape.within} (rule Z9)", shape.keep
         )
     for key, words in (("reset_on_duplicate", ("event_time",)), ("flush_on_mark", ())):
-        if getattr(shape, key) and (shape.keep == "last" or over in words):
+        if getattr(shape, key) and (shape.keep == "last" or unit in words):
             why = "a stored tuple waits for the end of its period" if shape.keep == "last" else "periods overlap"
             checks.report.problem(checks.path(index, key), f"false, as {why} (rules Z11 and Z12)")
 
@@ -86,13 +86,13 @@ def period(checks: ExpressionChecks, index: int, shape: DedupShape) -> tuple[str
     if nanoseconds != int(nanoseconds):
         checks.report.problem(path, f"{parts[0].word}(seconds) in whole nanoseconds", shape.within)
         return "clock", 1
-    over, within = TIMES[parts[0].word], int(nanoseconds)
+    unit, size = TIMES[parts[0].word], int(nanoseconds)
     event_time = checks.streams.event_times.get(shape.dedup)
-    if over == "event_time" and event_time is not None:
-        check_ticks(checks, path, shape.within, within, event_time)
-    elif over == "event_time" and shape.dedup in checks.streams.schemas and not checks.wrong(shape.dedup):
+    if unit == "event_time" and event_time is not None:
+        check_ticks(checks, path, shape.within, size, event_time)
+    elif unit == "event_time" and shape.dedup in checks.streams.schemas and not checks.wrong(shape.dedup):
         checks.report.problem(checks.path(index, "dedup"), f"an input with event_time, as the period is {shape.within}")
-    return over, within
+    return unit, size
 
 
 def hint(parts: Sequence[Part], faults: Sequence[Fault]) -> str | None:
@@ -126,8 +126,8 @@ def length(part: Part) -> Decimal | None:
     return None
 
 
-def check_ticks(checks: ExpressionChecks, path: Path, text: str, within: int, event_time: EventTime) -> None:
+def check_ticks(checks: ExpressionChecks, path: Path, text: str, size: int, event_time: EventTime) -> None:
     """Checks that the period is a whole number of ticks of the event time, as the sizes of windows are."""
-    if within % event_time.tick:
+    if size % event_time.tick:
         unit = {1_000_000: "milliseconds", 1000: "microseconds"}[event_time.tick]
         checks.report.problem(path, f"a period in whole {unit}, the ticks of the event time", text)

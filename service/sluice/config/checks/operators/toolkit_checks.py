@@ -28,14 +28,14 @@ from sluice.time_units import SECOND
 
 def barrier(checks: ExpressionChecks, index: int, shape: BarrierShape | PairShape) -> Barrier:
     names, unions = [name for _, name in inputs_of(shape)], Unions(checks.streams)
-    apart = isinstance(shape, PairShape)
-    if not apart:
+    is_pair = isinstance(shape, PairShape)
+    if not is_pair:
         unions.check_distinct(checks.path(index, input_key(shape)), names)
     ports = tuple(Port(name, name, keys(checks, index, shape, name)) for name in names)
     check_keys(checks, index, shape, ports)
-    outputs = of_pair(checks, index, shape, unions, names) if apart else of_sets(checks, index, shape, names)
+    outputs = of_pair(checks, index, shape, unions, names) if is_pair else of_sets(checks, index, shape, names)
     timeout = None if shape.timeout is None else round(shape.timeout * SECOND)
-    return Barrier(shape.name, ports, outputs, apart, shape.buffer, timeout)
+    return Barrier(shape.name, ports, outputs, is_pair, shape.buffer, timeout)
 
 
 def of_sets(
@@ -77,10 +77,10 @@ def check_keys(checks: ExpressionChecks, index: int, shape: BarrierShape | PairS
     if checks.report.problems:
         return
     for port in ports[1:]:
-        theirs, ours = ([str(key.type.present) for key in compared.key] for compared in (first, port))
-        if theirs != ours:
-            has, needs = (", ".join(kinds) or "no key" for kinds in (ours, theirs))
-            expected = f"a key with the types of {first.name}, which has {needs}; {port.name} has {has} (rule BA1)"
+        of_first, of_port = ([str(key.type.present) for key in compared.key] for compared in (first, port))
+        if of_first != of_port:
+            actual, wanted = (", ".join(kinds) or "no key" for kinds in (of_port, of_first))
+            expected = f"a key with the types of {first.name}, which has {wanted}; {port.name} has {actual} (rule BA1)"
             checks.report.problem(path, expected, port.name)
 
 
@@ -90,9 +90,9 @@ def delay(checks: ExpressionChecks, index: int, shape: DelayShape | ThrottleShap
     outputs = checks.outputs(index, shape, None, checks.unchanged(source))
     scope = checks.scope(source, f"in a {'delay' if isinstance(shape, DelayShape) else 'throttle'}")
     key = checks.keys(checks.path(index, "partition_by"), shape.partition_by, scope)
-    by = round(shape.by * SECOND) if isinstance(shape, DelayShape) else 0
+    lag = round(shape.by * SECOND) if isinstance(shape, DelayShape) else 0
     gap = 0 if isinstance(shape, DelayShape) else round(SECOND / shape.rate)
-    return Delay(shape.name, source, outputs, by, gap, shape.buffer, key)
+    return Delay(shape.name, source, outputs, lag, gap, shape.buffer, key)
 
 
 def split(checks: ExpressionChecks, index: int, shape: SplitShape) -> Split:

@@ -79,8 +79,8 @@ class Unions:
             by_name = dict(schema)
             for attribute in [*types_of_first, *(extra for extra in by_name if extra not in types_of_first)]:
                 if _together(by_name.get(attribute), types_of_first.get(attribute)) is None:
-                    has, needs = (_typed(attribute, types.get(attribute)) for types in (by_name, types_of_first))
-                    expected = f"a stream with the attributes of {first}, which has {needs}; {name} has {has}"
+                    actual, wanted = (_typed(attribute, types.get(attribute)) for types in (by_name, types_of_first))
+                    expected = f"a stream with the attributes of {first}, which has {wanted}; {name} has {actual}"
                     self._streams.report.problem((*path, number), expected, name)
                     break
 

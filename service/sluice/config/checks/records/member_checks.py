@@ -264,9 +264,9 @@ def value_of(type_: str | None) -> object:
     return type_.value if isinstance(type_, TypeText) else type_
 
 
-def _merged(own: Spelling, inner: Spelling) -> Spelling:
+def _merged(outside: Spelling, inner: Spelling) -> Spelling:
     """The spelling of an attribute with that of the values inside of its type."""
-    outer = {key: value for key in ("unit", "pattern", "zone", "pairs") if (value := getattr(own, key))}
+    outer = {key: value for key in ("unit", "pattern", "zone", "pairs") if (value := getattr(outside, key))}
     return replace(inner, **outer)
 
 

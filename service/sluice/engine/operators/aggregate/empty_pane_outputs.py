@@ -144,8 +144,8 @@ class _Before:
         empty, source = are_empty(firings), np.arange(len(firings))
         partition = np.maximum(firings["partition"], 0).astype(np.int64)
         last = np.full(len(state.fillings), KEPT, np.int64)
-        early, anew = firings["kind"] == EARLY_FIRING, firings["index"] == ANEW
-        _trace(partition, np.ascontiguousarray(firings["end"]), empty, early, anew, state.fillings, source, last)
+        early, opened = firings["kind"] == EARLY_FIRING, firings["index"] == ANEW
+        _trace(partition, np.ascontiguousarray(firings["end"]), empty, early, opened, state.fillings, source, last)
         return cls(state, partition, empty, source, last, columns)
 
     def filled(self, column: pa.Array, place: int) -> pa.Array:

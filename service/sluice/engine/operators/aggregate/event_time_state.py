@@ -331,9 +331,9 @@ class EventState(Tables, key_times.KeyTimesState):
         of the ends.
         """
         walks = []
-        for _, ends, members, maps, per in timelines:
-            count = min(len(maps[per]), len(ends))
-            holding = (maps[per][:count] != NIL) & (ends["size"][:count] > 0)
+        for _, ends, members, maps, row_space in timelines:
+            count = min(len(maps[row_space]), len(ends))
+            holding = (maps[row_space][:count] != NIL) & (ends["size"][:count] > 0)
             member, timeline = walked(np.where(holding, ends["oldest"][:count], NIL), members["younger"])
             walks.append((member, timeline, ends["size"][timeline] >= LONG))
         for (state, *_, maps, _), (member, _, long) in zip(timelines, walks, strict=True):

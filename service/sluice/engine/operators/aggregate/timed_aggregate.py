@@ -123,7 +123,7 @@ class TimedAggregate(TimedOperator[S]):
         """
         count = len(arrivals)
         rooms = zip(self.per_item, (self.event, FIRING), strict=True)
-        events, firings = (self._scratch.room(each * count + 64, kind) for each, kind in rooms)
+        events, firings = (self._scratch.room(per_item * count + 64, kind) for per_item, kind in rooms)
         late, used = np.empty(count, LATE), np.zeros(3, np.int64)
         first = self._run(state, (events, firings, late, used), arrivals, 0, end)
         while first <= count:

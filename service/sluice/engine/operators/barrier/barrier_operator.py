@@ -213,10 +213,10 @@ class BarrierOperator(Stateful[BarrierState]):
         sets = Sets(cause, partition, log["slot"].reshape(-1, count))
         if not self._spread or not len(cause):
             return sets
-        apart = np.cumsum(arrivals["kind"] == WATERMARK)[cause]
+        interval = np.cumsum(arrivals["kind"] == WATERMARK)[cause]
         new = [
             np.diff(column, prepend=column[:1] - 1) != 0
-            for column in (arrivals["event"][cause], arrivals["at"][cause], apart)
+            for column in (arrivals["event"][cause], arrivals["at"][cause], interval)
         ]
         key, keys = emit.named(partition, state.keys)
         rank = np.empty(len(keys), np.int64)
@@ -272,16 +272,16 @@ class BarrierOperator(Stateful[BarrierState]):
                     self._left(state, arrivals, refused, number), self.spec.name, self._reasons(refused, number)
                 )
 
-    def _left(self, state: BarrierState, arrivals: np.ndarray, own: np.ndarray, number: int) -> Items:
-        timed, cause = own["what"] == EXPIRED, np.minimum(own["cause"], len(arrivals) - 1)
-        event, at = (arrivals[name][cause] if len(arrivals) else own["due"] for name in ("event", "at"))
+    def _left(self, state: BarrierState, arrivals: np.ndarray, entries: np.ndarray, number: int) -> Items:
+        timed, cause = entries["what"] == EXPIRED, np.minimum(entries["cause"], len(arrivals) - 1)
+        event, at = (arrivals[name][cause] if len(arrivals) else entries["due"] for name in ("event", "at"))
         return Items(
-            np.where(timed, TIMER, event), np.where(timed, own["due"], at), np.full(len(own), TUPLE, np.int8),
-            state.waiting["source"][own["slot"]].astype(np.int32), np.full(len(own), -1, np.int32),
-            pa.array([], pa.binary()), self._read(state, own["slot"], number),
+            np.where(timed, TIMER, event), np.where(timed, entries["due"], at), np.full(len(entries), TUPLE, np.int8),
+            state.waiting["source"][entries["slot"]].astype(np.int32), np.full(len(entries), -1, np.int32),
+            pa.array([], pa.binary()), self._read(state, entries["slot"], number),
         )  # fmt: skip
 
-    def _reasons(self, own: np.ndarray, number: int) -> list[str]:
+    def _reasons(self, entries: np.ndarray, number: int) -> list[str]:
         """Why the tuples of an input left (BA4, BA5, BA7)."""
         name = self.spec.ports[number].name
         others = one_of(port.name for place, port in enumerate(self.spec.ports) if place != number)
@@ -290,7 +290,7 @@ class BarrierOperator(Stateful[BarrierState]):
             EXPIRED: f"no tuple of {others} came within {seconds(self.spec.timeout or 0)} s",
             LEFT: f"no tuple of {others} came before the final mark",
         }
-        return [texts[code] for code in own["what"].tolist()]
+        return [texts[code] for code in entries["what"].tolist()]
 
 
 def _of_interest(items: Items) -> Items:

@@ -73,16 +73,16 @@ class KeyedDelayOperator(Delaying[KeyedDelayState]):
         return due, refused
 
     def _with_full_line(
-        self, state: KeyedDelayState, number: int, last: int, columns: tuple[np.ndarray, ...], own: np.ndarray
+        self, state: KeyedDelayState, number: int, last: int, columns: tuple[np.ndarray, ...], of_key: np.ndarray
     ) -> None:
-        """Computes the times of the tuples `own` of a key once more, without the tuples that find no room."""
+        """Computes the times of the tuples `of_key` of a key once more, without the tuples that find no room."""
         at, due, refused = columns
         waiting_times = state.times_of(number)
-        line, lasts = np.concatenate([waiting_times, np.zeros(len(own), np.int64)]), np.array([last, last])
-        times, without = np.zeros(len(own), np.int64), np.zeros(len(own), np.bool_)
-        are_tuples = np.ones(len(own), np.bool_)
-        delay_kernel.times(self._rule, at[own], are_tuples, line, len(waiting_times), lasts, times, without)
-        due[own], refused[own] = times, without
+        line, lasts = np.concatenate([waiting_times, np.zeros(len(of_key), np.int64)]), np.array([last, last])
+        times, without = np.zeros(len(of_key), np.int64), np.zeros(len(of_key), np.bool_)
+        are_tuples = np.ones(len(of_key), np.bool_)
+        delay_kernel.times(self._rule, at[of_key], are_tuples, line, len(waiting_times), lasts, times, without)
+        due[of_key], refused[of_key] = times, without
         state.last[number] = lasts[delay_kernel.LAST_TUPLE]
 
     def _add(

@@ -50,8 +50,8 @@ class Waiting(NamedTuple):
 def joined(parts: Sequence[Waiting], schema: pa.Schema) -> Waiting:
     """The tuples of all parts, of which the earlier ones came earlier."""
     nothing = np.zeros(0, np.int64)
-    none = Waiting(pa.RecordBatch.from_pylist([], schema=schema), nothing, nothing, nothing)
-    batches, *arrays = zip(none, *parts, strict=True)
+    empty = Waiting(pa.RecordBatch.from_pylist([], schema=schema), nothing, nothing, nothing)
+    batches, *arrays = zip(empty, *parts, strict=True)
     return Waiting.sorted(pa.concat_batches(batches), *map(np.concatenate, arrays))
 
 

@@ -75,8 +75,8 @@ class TimesInNanoseconds(Ticks):
             outside |= bad
         return np.where(outside, 0, times) * self._tick, outside if outside.any() else None
 
-    def refusal(self, what: str) -> str:
-        return f"{self.attribute} is no event time that a {what} can count"
+    def refusal(self, counter: str) -> str:
+        return f"{self.attribute} is no event time that a {counter} can count"
 
 
 class EventJoinOperator(Stateful[EventJoinState]):
@@ -119,8 +119,8 @@ class EventJoinOperator(Stateful[EventJoinState]):
             return {}
         ports = [self._arrive(state, number, items) for number, items in enumerate(inputs)]
         arrivals = np.empty(sum(len(arrived) for arrived, _, _ in ports), ARRIVAL)
-        same = self.spec.left.stream == self.spec.right.stream
-        join_kernel.merge(ports[LEFT][0], ports[RIGHT][0], same, arrivals)
+        self_join = self.spec.left.stream == self.spec.right.stream
+        join_kernel.merge(ports[LEFT][0], ports[RIGHT][0], self_join, arrivals)
         running = [number for number in (LEFT, RIGHT) if not state.scalars[LEFT_FINAL + number]]
         arrivals = self._with_watermarks(state, until_finished(arrivals, running))
         state.reserve_keys()
@@ -133,7 +133,7 @@ class EventJoinOperator(Stateful[EventJoinState]):
             last = arrivals[arrivals["kind"] == FINAL][-1]
             event, at = int(last["event"]), int(last["at"])
             outputs = {stream: emit.final(items, event, at) for stream, items in outputs.items()}
-        return outputs | joined([*(reject for _, _, some in ports for reject in some), *dropped, *unmade])
+        return outputs | joined([*(reject for _, _, rejects in ports for reject in rejects), *dropped, *unmade])
 
     def due(self, state: EventJoinState) -> int:
         """Never: the clock alone causes no output."""

@@ -149,15 +149,15 @@ def in_order(log: np.ndarray, nodes: Sequence[np.ndarray], arrivals: np.ndarray,
     if count <= 1:
         return log
     rows, time = rows[:count], time[:count]
-    some = log[rows]
-    order = np.lexsort((time, some["cause"]))
-    same = (np.diff(time[order]) == 0) & (np.diff(some["cause"][order]) == 0)
-    if same.any():
-        tied = np.flatnonzero(np.append(same, False) | np.append(False, same))
-        group = np.append(0, np.cumsum(~same))[tied]
-        order[tied] = _by_key(some, order[tied], group, nodes, keys)
+    entries = log[rows]
+    order = np.lexsort((time, entries["cause"]))
+    ties = (np.diff(time[order]) == 0) & (np.diff(entries["cause"][order]) == 0)
+    if ties.any():
+        tied = np.flatnonzero(np.append(ties, False) | np.append(False, ties))
+        group = np.append(0, np.cumsum(~ties))[tied]
+        order[tied] = _by_key(entries, order[tied], group, nodes, keys)
     ordered = log.copy()
-    ordered[rows] = some[order]
+    ordered[rows] = entries[order]
     return ordered
 
 

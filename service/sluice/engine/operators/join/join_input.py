@@ -156,5 +156,5 @@ def _partition_by(side: Side) -> tuple[Expression, ...]:
     It has no effect if each tuple expires by its own time and there is no partition eviction, or if no tuple is stored.
     """
     eviction = side.window.eviction
-    alone = eviction.apart and side.window.partition_eviction is None
-    return () if alone or eviction.keeps_nothing else side.partition_by
+    by_own_time = eviction.apart and side.window.partition_eviction is None
+    return () if by_own_time or eviction.keeps_nothing else side.partition_by

@@ -85,10 +85,10 @@ class PairExpressions:
         return outputs, rejected
 
     def _columns(
-        self, stored: StoredPairs, over: list[Expression], left: np.ndarray, right: np.ndarray
+        self, stored: StoredPairs, expressions: list[Expression], left: np.ndarray, right: np.ndarray
     ) -> pa.RecordBatch:
-        """The attributes that the expressions in `over` use, for pairs of slots `left` and `right`."""
-        named = dict.fromkeys(a for e in over for a in walk(e) if isinstance(a, Attribute))
+        """The attributes that the expressions in `expressions` use, for pairs of slots `left` and `right`."""
+        named = dict.fromkeys(a for e in expressions for a in walk(e) if isinstance(a, Attribute))
         columns = {"#": pa.array(np.zeros(len(left), np.int8))}
         for name, side in ((a.name, SIDES.index(str(a.port))) for a in named):
             port, rows = self._ports[side], (left, right)[side]
@@ -126,8 +126,8 @@ class JoinOutputs:
         """Sorts the outputs of one event, or of one point in time, by key, so that their order does not depend on
         buckets. Watermarks keep their positions, and no tuple moves across one.
         """
-        apart = self.kind == WATERMARK
-        new = (np.diff(self.event) != 0) | (np.diff(self.at) != 0) | apart[1:] | apart[:-1]
+        is_watermark = self.kind == WATERMARK
+        new = (np.diff(self.event) != 0) | (np.diff(self.at) != 0) | is_watermark[1:] | is_watermark[:-1]
         group = np.concatenate([[0], np.cumsum(new)])
         mixed = np.zeros(group[-1] + 1, np.bool_)
         mixed[group[1:][~new & (np.diff(self.key) != 0)]] = True

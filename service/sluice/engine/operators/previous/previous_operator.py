@@ -134,10 +134,10 @@ class KeyedMapOperator(Stateful[PreviousState]):
         partitions = state.partitions[keys]
         place = numbers - np.maximum.accumulate(np.where(first, numbers, 0))
         last = np.where(first, partitions["last"], np.append(0, came[:-1]))
-        anew = (came - last >= self._forget) & ~(first & (partitions["size"] == 0))
-        begun = np.maximum.accumulate(np.where(first | anew, numbers, 0))  # the last beginning of a history before
-        at_start = place == numbers - begun  # it is that of the key in this batch: then the state may have more
-        before = numbers - begun + np.where(at_start & ~anew[begun], partitions["size"], 0)
+        is_first = (came - last >= self._forget) & ~(first & (partitions["size"] == 0))
+        begin = np.maximum.accumulate(np.where(first | is_first, numbers, 0))  # the last beginning of a history before
+        at_start = place == numbers - begin  # it is that of the key in this batch: then the state may have more
+        before = numbers - begin + np.where(at_start & ~is_first[begin], partitions["size"], 0)
         return Runs(order, keys, place, np.minimum(before, state.longest))
 
     def _earlier(self, state: PreviousState, runs: Runs, words: np.ndarray, call: Call) -> pa.Array:
@@ -149,11 +149,11 @@ class KeyedMapOperator(Stateful[PreviousState]):
         rows = words[runs.order[np.where(has_earlier & inside, numbers - steps, numbers)]]
         stored = np.flatnonzero(has_earlier & ~inside)
         keys = runs.key[stored]
-        turn = (state.partitions["next"][keys] + runs.place[stored] - steps) % state.longest
-        rows[stored] = state.words[keys * state.longest + turn]
-        back = np.empty(len(numbers), np.int64)
-        back[runs.order] = numbers
-        return or_null(self._columns.column(self._places[call], rows[back], state.strings), has_earlier[back])
+        slot = (state.partitions["next"][keys] + runs.place[stored] - steps) % state.longest
+        rows[stored] = state.words[keys * state.longest + slot]
+        number_of = np.empty(len(numbers), np.int64)
+        number_of[runs.order] = numbers
+        return or_null(self._columns.column(self._places[call], rows[number_of], state.strings), has_earlier[number_of])
 
     def _store(self, state: PreviousState, runs: Runs, words: np.ndarray, at: np.ndarray) -> None:
         """Stores the last tuples of each key."""

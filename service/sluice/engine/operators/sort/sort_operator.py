@@ -101,15 +101,15 @@ class SortOutputs:
         their attributes their ranks. At most `limit` tuples of a firing (L1), and the tuples with keys equal to the
         keys of the last one (RK3).
         """
-        each = np.repeat(contents.firing, contents.size)
+        firing = np.repeat(contents.firing, contents.size)
         words = [key for column, order in self._order for key in self._keys(contents, column, order)]
-        order = np.lexsort((*reversed(words), each))
-        rows, ranks = contents.listed[order], _ranks(each, [key[order] for key in words])
+        order = np.lexsort((*reversed(words), firing))
+        rows, ranks = contents.listed[order], _ranks(firing, [key[order] for key in words])
         if self._spec.limit is not None:
             first = ranks["rank" if self._spec.with_ties else "rowNumber"] <= self._spec.limit
-            each, rows, ranks = each[first], rows[first], {name: rank[first] for name, rank in ranks.items()}
+            firing, rows, ranks = firing[first], rows[first], {name: rank[first] for name, rank in ranks.items()}
         columns = [self._layout.column(column, rows, contents.strings) for column in self._columns]
-        return Rows(each, columns + ([pa.array(rank) for rank in ranks.values()] if self._changed else []))
+        return Rows(firing, columns + ([pa.array(rank) for rank in ranks.values()] if self._changed else []))
 
     def _keys(self, contents: FiredContents, column: int, order: Order) -> list[np.ndarray]:
         """Numbers that sort as the values of a column: those of its words, before them that of null (NU28)."""
@@ -148,12 +148,12 @@ class SortOutputs:
 RANKED = {name: f"#{name}" for name in RANKS}
 
 
-def _ranks(each: np.ndarray, keys: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
-    """The values of the functions of RANKS for tuples in order (RK2). `each`: the firing of each; `keys`: its sort
+def _ranks(firing: np.ndarray, keys: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
+    """The values of the functions of RANKS for tuples in order (RK2). `firing`: the firing of each; `keys`: its sort
     keys.
     """
-    numbers = np.arange(len(each))
-    first, differs = np.diff(each, prepend=each[:1] - 1) != 0, np.zeros(len(each), np.bool_)
+    numbers = np.arange(len(firing))
+    first, differs = np.diff(firing, prepend=firing[:1] - 1) != 0, np.zeros(len(firing), np.bool_)
     for key in keys:
         differs[1:] |= key[1:] != key[:-1]
     differs |= first

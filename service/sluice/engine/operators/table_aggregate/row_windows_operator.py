@@ -90,7 +90,7 @@ class RowWindowsOperator(Stateful[RowWindowsState]):
         deletes[is_tuple] = items.tuples.column(DELETES).to_numpy(zero_copy_only=False)
         kept, values, unread = readable(items.only(is_tuple & ~deletes), self._reads, self.spec.name)
         deleted, clears = items.only(deletes), items.only(items.kind == CLEAR)
-        parts = [self._of(some) for some in (kept, deleted, clears)]
+        parts = [self._of(part_items) for part_items in (kept, deleted, clears)]
         of_kept, of_deleted, _ = parts
         codes = self._row_codes(state, [kept.tuples, deleted.tuples])
         of_kept["row"], of_deleted["row"] = codes[: len(kept)], codes[len(kept) :]
@@ -109,7 +109,7 @@ class RowWindowsOperator(Stateful[RowWindowsState]):
 
     def _row_codes(self, state: RowWindowsState, tuples: Sequence[pa.RecordBatch]) -> np.ndarray:
         """The number of the row of each tuple: the code of its key in the table."""
-        columns = [pa.concat_arrays([some.column(name) for some in tuples]) for name in self._window.key]
+        columns = [pa.concat_arrays([batch.column(name) for batch in tuples]) for name in self._window.key]
         return key_codes(columns, state.row_keys)
 
     def _fresh(self, state: RowWindowsState, values: pa.RecordBatch) -> np.ndarray:

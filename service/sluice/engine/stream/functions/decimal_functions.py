@@ -66,8 +66,8 @@ def _total(left: Column, right: Column, by_arrow: Kernel, exact: Unscaled) -> Co
     result = arrow(decimal_type.total(left_type, right_type))
     if max(left_type.whole, right_type.whole) + result.scale < MOST_DIGITS:
         return pc.cast(by_arrow(left, right), result)
-    up, up_other = 10 ** (result.scale - left_type.scale), 10 ** (result.scale - right_type.scale)
-    return by_unscaled(lambda a, b: exact(a * up, b * up_other), result, left, right)
+    left_factor, right_factor = 10 ** (result.scale - left_type.scale), 10 ** (result.scale - right_type.scale)
+    return by_unscaled(lambda a, b: exact(a * left_factor, b * right_factor), result, left, right)
 
 
 def decimal_multiply(left: Column, right: Column) -> Column:
@@ -88,11 +88,12 @@ def decimal_quotient(left: Column, right: Column, places: Column) -> Column:
 
 def _quotient(left: Column, right: Column, type_: DecimalType) -> Column:
     shift = type_.scale + decimal(right).scale - decimal(left).scale
-    up, down = 10 ** max(shift, 0), 10 ** max(-shift, 0)
-    together = _in_words(number_columns.quotients, arrow(type_), (left, up), (right, down), divides=True)
-    if together is not None:
-        return together
-    return by_unscaled(lambda a, b: half_even(a * up, b * down) if b else None, arrow(type_), left, right)
+    left_factor, right_factor = 10 ** max(shift, 0), 10 ** max(-shift, 0)
+    result = arrow(type_)
+    quotients = _in_words(number_columns.quotients, result, (left, left_factor), (right, right_factor), divides=True)
+    if quotients is not None:
+        return quotients
+    return by_unscaled(lambda a, b: half_even(a * left_factor, b * right_factor) if b else None, result, left, right)
 
 
 def _in_words(
@@ -128,11 +129,11 @@ def decimal_remainder(left: Column, right: Column) -> Column:
     """The remainder with the sign of `left`."""
     left_type, right_type = decimal(left), decimal(right)
     result = arrow(decimal_type.rest(left_type, right_type))
-    up, up_other = 10 ** (result.scale - left_type.scale), 10 ** (result.scale - right_type.scale)
-    together = _in_words(np.fmod, result, (left, up), (right, up_other), divides=True)
-    if together is not None:
-        return together
-    return by_unscaled(lambda a, b: _remainder(a * up, b * up_other) if b else None, result, left, right)
+    left_factor, right_factor = 10 ** (result.scale - left_type.scale), 10 ** (result.scale - right_type.scale)
+    remainders = _in_words(np.fmod, result, (left, left_factor), (right, right_factor), divides=True)
+    if remainders is not None:
+        return remainders
+    return by_unscaled(lambda a, b: _remainder(a * left_factor, b * right_factor) if b else None, result, left, right)
 
 
 def _remainder(left: int, right: int) -> int:

@@ -83,9 +83,9 @@ def list_index(values: pa.ListArray, value: pa.Array) -> pa.Array:
     row = np.repeat(np.arange(len(lengths)), lengths)
     place = np.arange(len(row)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
     elements = values.values.take(pa.array(starts[row] + place))
-    alike = pc.fill_null(pc.equal(elements, value.take(pa.array(row))), False).to_numpy(zero_copy_only=False)  # noqa: FBT003
+    is_equal = pc.fill_null(pc.equal(elements, value.take(pa.array(row))), False).to_numpy(zero_copy_only=False)  # noqa: FBT003
     positions = np.full(len(lengths), EDGE - 1)
-    np.minimum.at(positions, row[alike], place[alike])
+    np.minimum.at(positions, row[is_equal], place[is_equal])
     missing = pc.or_(pc.is_null(values), pc.is_null(value)).to_numpy(zero_copy_only=False)
     return pa.array(np.where(positions == EDGE - 1, -1, positions), mask=missing)
 
@@ -148,8 +148,8 @@ def list_max(values: pa.ListArray) -> pa.Array:
 def list_distinct(values: pa.ListArray) -> pa.ListArray:
     """Each value once, in its first place; all NaN are one value, so are all null, and -0.0 is 0.0."""
     _, row, elements = _elements(values)
-    alike = pc.add(elements, 0.0) if pa.types.is_floating(elements.type) else elements
-    codes = pc.fill_null(alike.dictionary_encode().indices, -1).to_numpy(zero_copy_only=False).astype(np.int64)
+    comparable = pc.add(elements, 0.0) if pa.types.is_floating(elements.type) else elements
+    codes = pc.fill_null(comparable.dictionary_encode().indices, -1).to_numpy(zero_copy_only=False).astype(np.int64)
     _, first = np.unique(row * (len(codes) + 1) + codes, return_index=True)
     first.sort()
     return _of_rows(values, row[first], elements.take(pa.array(first)))
@@ -165,8 +165,8 @@ def list_reverse(values: pa.ListArray) -> pa.ListArray:
 def list_without(values: pa.ListArray, unwanted: pa.Array) -> pa.ListArray:
     """The elements that do not equal the value; NaN equals nothing. Null if the value is."""
     _, row, elements = _elements(values)
-    alike = pc.fill_null(pc.equal(elements, unwanted.take(pa.array(row))), False).to_numpy(zero_copy_only=False)  # noqa: FBT003
-    kept = _of_rows(values, row[~alike], elements.filter(pa.array(~alike)))
+    is_unwanted = pc.fill_null(pc.equal(elements, unwanted.take(pa.array(row))), False).to_numpy(zero_copy_only=False)  # noqa: FBT003
+    kept = _of_rows(values, row[~is_unwanted], elements.filter(pa.array(~is_unwanted)))
     return pc.if_else(unwanted.is_valid(), kept, pa.scalar(None, kept.type))
 
 
@@ -181,11 +181,11 @@ def list_common(values: pa.ListArray, others: pa.ListArray) -> pa.ListArray:
 def _chosen(values: pa.ListArray, others: pa.ListArray, *, shared: bool) -> pa.ListArray:
     """The elements that equal one of the other list, or that equal none; NaN equals nothing. Null if a list is."""
     (_, row, elements), (_, other_row, other_elements) = _elements(values), _elements(others)
-    both = pa.concat_arrays([elements, other_elements])
-    alike = pc.add(both, 0.0) if pa.types.is_floating(both.type) else both
-    codes = pc.fill_null(alike.dictionary_encode().indices, -1).to_numpy(zero_copy_only=False).astype(np.int64)
-    if pa.types.is_floating(both.type):
-        codes[pc.fill_null(pc.is_nan(both), False).to_numpy(zero_copy_only=False)] = -1  # noqa: FBT003
+    all_elements = pa.concat_arrays([elements, other_elements])
+    comparable = pc.add(all_elements, 0.0) if pa.types.is_floating(all_elements.type) else all_elements
+    codes = pc.fill_null(comparable.dictionary_encode().indices, -1).to_numpy(zero_copy_only=False).astype(np.int64)
+    if pa.types.is_floating(all_elements.type):
+        codes[pc.fill_null(pc.is_nan(all_elements), False).to_numpy(zero_copy_only=False)] = -1  # noqa: FBT003
     places = np.concatenate([row, other_row]) * (len(codes) + 1) + codes
     shared_elements = np.isin(places[: len(row)], places[len(row) :]) & (codes[: len(row)] >= 0)
     kept = _of_rows(values, row[shared_elements == shared], elements.filter(pa.array(shared_elements == shared)))
@@ -221,7 +221,7 @@ def map_values(maps: pa.MapArray) -> pa.Array:
 
 def map_merge(maps: pa.MapArray, others: pa.MapArray) -> pa.MapArray:
     """The keys are in order, as in every map. Null if one of the maps is."""
-    parts = [(_elements(keys_of(some)), _elements(map_values(some))[2]) for some in (maps, others)]
+    parts = [(_elements(keys_of(map_array)), _elements(map_values(map_array))[2]) for map_array in (maps, others)]
     row = np.concatenate([row for (_, row, _), _ in parts])
     keys = pa.concat_arrays([keys for (_, _, keys), _ in parts])
     values = pa.concat_arrays([values for _, values in parts])

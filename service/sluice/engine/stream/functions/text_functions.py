@@ -109,8 +109,8 @@ def split(text: Column, separator: Column) -> Column:
 
 def join(texts: Column, separator: Column) -> Column:
     if not constants(separator):
-        between = pc.multiply(pc.cast(pc.list_value_length(texts), INT64), pc.cast(pc.binary_length(separator), INT64))
-        separator = pc.if_else(pc.greater(between, LONGEST), none(separator), separator)
+        size = pc.multiply(pc.cast(pc.list_value_length(texts), INT64), pc.cast(pc.binary_length(separator), INT64))
+        separator = pc.if_else(pc.greater(size, LONGEST), none(separator), separator)
     return pc.binary_join(texts, separator)
 
 

@@ -81,10 +81,10 @@ class Ticks:
         """How far from 1970 a time may be to be counted, in nanoseconds."""
         return self.most * self.nanoseconds
 
-    def refusal(self, what: str) -> str:
-        """The reason of a tuple that `of` refuses (E14). `what`: a window or a period."""
+    def refusal(self, counter: str) -> str:
+        """The reason of a tuple that `of` refuses (E14). `counter`: a window or a period."""
         ends = f"{to_text(-self.farthest)} and {to_text(self.farthest)}"
-        return f"{self.attribute} is no event time that a {what} can count, between {ends} (E14)"
+        return f"{self.attribute} is no event time that a {counter} can count, between {ends} (E14)"
 
     def late_before(self, watermarks: np.ndarray) -> np.ndarray:
         """For the ticks of watermarks: the ticks before which a tuple of a pane is late (E18)."""
@@ -138,8 +138,8 @@ class ValueTicks(ClockTicks):
     def times(self, items: Items) -> tuple[np.ndarray, np.ndarray | None]:
         return units(items.tuples.column(self.attribute), self.type)
 
-    def refusal(self, what: str) -> str:
-        return f"{self.attribute} has no value that a {what} can count"
+    def refusal(self, counter: str) -> str:
+        return f"{self.attribute} has no value that a {counter} can count"
 
 
 assert NEVER < -LARGEST  # noqa: S101 - no time is NEVER

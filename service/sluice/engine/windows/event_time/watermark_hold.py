@@ -126,13 +126,13 @@ def _first_open_pane(operator: Sort | Custom, stream: Stream) -> Hold:
     assert event_time is not None  # noqa: S101 - the window needs an event time
     ticks = ticks_of(event_time, dict(stream.schema)[event_time.attribute], window)
     duration, period, _, offset = ticks.sizes(window)
-    apart = window.panes.apart(duration, period)
+    distance = window.panes.apart(duration, period)
 
     def hold(watermarks: np.ndarray) -> np.ndarray:
         now = ticks.of_watermarks(watermarks)
         closed = ticks.late_before(now) - offset
-        behind = (closed - duration) // apart + 1  # the number of the pane, from the offset on
-        starts = np.where(ticks.are_last(now), 0, offset + behind * apart)
+        behind = (closed - duration) // distance + 1  # the number of the pane, from the offset on
+        starts = np.where(ticks.are_last(now), 0, offset + behind * distance)
         return np.where(ticks.are_last(now), watermarks, ticks.to_units(starts) * event_time.tick)
 
     return hold
