@@ -98,6 +98,12 @@ class FreeSlots:
         """All free slots. The caller must not change the array."""
         return self._slots[: self._count]
 
+    def used(self, top: int) -> np.ndarray:
+        """The slots below `top` that are not free, in ascending order."""
+        is_used = np.ones(top, np.bool_)
+        is_used[self.slots] = False
+        return np.flatnonzero(is_used)
+
     def give(self, slots: np.ndarray) -> None:
         count = self._count + len(slots)
         self._slots = grown(self._slots, count)

@@ -275,22 +275,12 @@ class PipelineTest:
         Values of tuples may be `pytest.approx(...)`. The message of the AssertionError has the outputs line by line.
         """
         __tracebackhide__ = True
-        outputs = self._known(stream)[self._compared.get(stream, 0) :]
-        self._compared[stream] = len(self._known(stream))
-        message = differences(f"{stream} at {self.now:g} s", list(expected), outputs, self._since())
-        _fail(message)
-        return self
+        return self._expect(stream, expected, self._new(stream))
 
     def expect_tuples(self, stream: str, *expected: Mapping[str, Any]) -> Self:
         """As `expect`, but ignores marks and watermarks."""
         __tracebackhide__ = True
-        tuples = [
-            output for output in self._known(stream)[self._compared.get(stream, 0) :] if isinstance(output, Mapping)
-        ]
-        self._compared[stream] = len(self._known(stream))
-        message = differences(f"{stream} at {self.now:g} s", list(expected), tuples, self._since())
-        _fail(message)
-        return self
+        return self._expect(stream, expected, [output for output in self._new(stream) if isinstance(output, Mapping)])
 
     def expect_nothing(self) -> Self:
         """Asserts that no stream has outputs, and that there are no dead letters, since they were last expected."""
@@ -309,6 +299,17 @@ class PipelineTest:
         )
         message = None if equal else differences("reasons of dead letters", list(reasons), actual)
         _fail(message)
+        return self
+
+    def _new(self, stream: str) -> list[Output]:
+        """The outputs of a stream since they were last expected."""
+        return self._known(stream)[self._compared.get(stream, 0) :]
+
+    def _expect(self, stream: str, expected: Sequence[Any], outputs: Sequence[Output]) -> Self:
+        """Asserts that the outputs are as expected; marks all outputs of the stream so far as compared."""
+        __tracebackhide__ = True
+        self._compared[stream] = len(self._known(stream))
+        _fail(differences(f"{stream} at {self.now:g} s", list(expected), outputs, self._since()))
         return self
 
     def _since(self) -> list[Record]:

@@ -18,18 +18,27 @@ IN_ORDER = np.zeros(0, np.int64)
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """How the items of a batch are put together. `rows` has the row of the results for each tuple, or is None if the
-    rows are in order already. The other fields are the columns of `Items`.
-    """
+class MadeItems:
+    """The columns of items that an operator makes, without their tuples."""
 
-    rows: np.ndarray | None
     event: np.ndarray
     at: np.ndarray
     kind: np.ndarray
     key: np.ndarray
     keys: pa.BinaryArray
     watermark: np.ndarray
+
+    def around(self, tuples: pa.RecordBatch) -> Items:
+        """The items with these tuples, which are in the order of the items."""
+        source = np.full(len(self.event), MADE, np.int32)
+        return Items(self.event, self.at, self.kind, source, self.key, self.keys, tuples, self.watermark)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan(MadeItems):
+    """The items of a batch. `rows` has the row of the results for each tuple; None if the rows are in order already."""
+
+    rows: np.ndarray | None
 
     def items(self, tuples: pa.RecordBatch) -> Items:
         """The items of this plan. `tuples` has the results in the order of their rows."""
@@ -38,11 +47,6 @@ class Plan:
     def in_order(self, tuples: pa.RecordBatch) -> pa.RecordBatch:
         """`tuples`, which are in the order of the rows of their results, in the order of the items."""
         return tuples if self.rows is None else tuples.take(pa.array(self.rows))
-
-    def around(self, tuples: pa.RecordBatch) -> Items:
-        """The items of this plan. `tuples` has the results in the order of the items."""
-        source = np.full(len(self.event), MADE, np.int32)
-        return Items(self.event, self.at, self.kind, source, self.key, self.keys, tuples, self.watermark)
 
 
 def plan(firings: np.ndarray, row_firing: np.ndarray, keys: Interner | None) -> Plan:
@@ -61,7 +65,7 @@ def plan(firings: np.ndarray, row_firing: np.ndarray, keys: Interner | None) -> 
     first, rows = np.empty(len(order), np.int64), np.empty(len(row_firing) if len(order) else 0, np.int64)
     _find(row_firing, first)
     _write(firings, order, key, row_firing, first, rows, event, at, kind, item_key, watermark)
-    return Plan(rows if len(order) else None, event, at, kind, item_key, names, watermark)
+    return Plan(event, at, kind, item_key, names, watermark, rows if len(order) else None)
 
 
 @kernel

@@ -307,9 +307,7 @@ class EventState(Tables, key_times.KeyTimesState):
             numbers = intern_pairs(self.places, state.partitions["source"][partitions], numbers)
         partition = moved_to(partitions, numbers, state.rows["partition"])
         group = take_groups(self, state, partition) if self._program.group_by else partition
-        used = np.ones(state.top, np.bool_)
-        used[state.free.slots] = False
-        slots = np.flatnonzero(used)
+        slots = state.free.used(state.top)
         slots = slots[group[state.links["group"][slots]] != NIL]
         slot = moved_to(slots, self.top + np.arange(len(slots)), state.top)
         self.top += len(slots)

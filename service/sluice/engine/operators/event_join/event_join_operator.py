@@ -18,7 +18,7 @@ from sluice.columns.scratch_buffers import grown
 from sluice.engine.contents import window_inspection
 from sluice.engine.contents.window_inspection import InspectedWindow
 from sluice.engine.operators.event_join import as_of_kernel, event_join_outputs, interval_kernel
-from sluice.engine.operators.event_join.event_join_outputs import EventJoinOutputs, Port
+from sluice.engine.operators.event_join.event_join_outputs import Port, pair_items
 from sluice.engine.operators.event_join.event_join_records import (
     ARRIVAL,
     KINDS,
@@ -38,7 +38,7 @@ from sluice.engine.operators.event_join.event_join_records import (
 from sluice.engine.operators.event_join.event_join_state import EventJoinState
 from sluice.engine.operators.join import join_kernel
 from sluice.engine.operators.join.join_input import JoinInput, of_interest, place, until_finished
-from sluice.engine.operators.join.join_outputs import PairExpressions, StoredPairs
+from sluice.engine.operators.join.join_outputs import PairExpressions, PairItems, StoredPairs
 from sluice.engine.operators.join.join_state import SIDES
 from sluice.engine.operators.one_input import with_times
 from sluice.engine.operators.operator import Stateful
@@ -207,7 +207,7 @@ class EventJoinOperator(Stateful[EventJoinState]):
 
     # ---- through ----------------------------------------------------------------------------------------------------
 
-    def _handle(self, state: EventJoinState, arrivals: np.ndarray) -> tuple[list[EventJoinOutputs], np.ndarray]:
+    def _handle(self, state: EventJoinState, arrivals: np.ndarray) -> tuple[list[PairItems], np.ndarray]:
         """Runs the kernel over the arrivals. Returns the outputs of the joint port, then those of each side's own port;
         and the late tuples.
         """
@@ -231,7 +231,7 @@ class EventJoinOperator(Stateful[EventJoinState]):
         self._log = log
         for port, free in enumerate(state.free):
             free.give(freed[port][: used[LEFT_FREED + port]])
-        outputs = [EventJoinOutputs.of(list(port_pieces), state.keys) for port_pieces in zip(*pieces, strict=True)]
+        outputs = [pair_items(list(port_pieces), state.keys) for port_pieces in zip(*pieces, strict=True)]
         return outputs, late[: used[TOO_LATE]]
 
     def _written(self, state: EventJoinState, w: JoinTables, log: np.ndarray, arrivals: np.ndarray) -> list[Port]:

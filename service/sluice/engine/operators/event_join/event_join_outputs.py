@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-import pyarrow as pa
 
 from sluice.columns.interner import Interner
 from sluice.columns.intrusive_list import NIL
 from sluice.columns.kernel import inlined, kernel
 from sluice.columns.key_bytes import canonical
 from sluice.engine.operators.event_join.event_join_records import ENTRY, LEFT, NOTHING, RIGHT, TimedSide
-from sluice.engine.operators.join.join_outputs import chained
-from sluice.engine.stream.items import MADE, TUPLE, WATERMARK, WINDOW, Items
+from sluice.engine.operators.join.join_outputs import PairItems, chained
+from sluice.engine.stream.items import TUPLE, WATERMARK, WINDOW
 
 #: entries of `Port.used`
 ITEMS, ROWS, SENT = range(3)
@@ -174,33 +172,16 @@ def _by_key(
     return rows[np.lexsort((number, of_right, rank[key], group))]
 
 
-@dataclass(frozen=True, slots=True)
-class EventJoinOutputs:
-    """The outputs on one port: the columns of `Items`, and the slots of the pair behind each tuple."""
-
-    event: np.ndarray
-    at: np.ndarray
-    kind: np.ndarray
-    key: np.ndarray
-    keys: pa.BinaryArray
-    watermark: np.ndarray
-    left: np.ndarray
-    right: np.ndarray
-
-    @classmethod
-    def of(cls, pieces: list[Port], keys: Interner) -> EventJoinOutputs:
-        items = [piece.used[ITEMS] for piece in pieces]
-        rows = [piece.used[ROWS] for piece in pieces]
-        event, at, kind, code, watermark = (
-            chained(pieces, name, items) for name in ("event", "at", "kind", "key", "watermark")
-        )
-        left, right = (chained(pieces, name, rows) for name in ("left", "right"))
-        used, key = keys.numbered(code)
-        return cls(event, at, kind, key, keys.take(used), watermark, left, right)
-
-    def items(self, tuples: pa.RecordBatch) -> Items:
-        source = np.full(len(self.event), MADE, np.int32)
-        return Items(self.event, self.at, self.kind, source, self.key, self.keys, tuples, self.watermark)
+def pair_items(pieces: list[Port], keys: Interner) -> PairItems:
+    """The items on one port, from the tables that its kernel filled."""
+    items = [piece.used[ITEMS] for piece in pieces]
+    rows = [piece.used[ROWS] for piece in pieces]
+    event, at, kind, code, watermark = (
+        chained(pieces, name, items) for name in ("event", "at", "kind", "key", "watermark")
+    )
+    left, right = (chained(pieces, name, rows) for name in ("left", "right"))
+    used, key = keys.numbered(code)
+    return PairItems(event, at, kind, key, keys.take(used), watermark, left, right)
 
 
 def empty_log(count: int) -> np.ndarray:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -17,8 +17,9 @@ from sluice.engine.operators.join import join_kernel
 from sluice.engine.operators.join.join_input import JoinInput
 from sluice.engine.operators.join.join_kernel import NOTHING
 from sluice.engine.operators.join.join_state import SIDES
+from sluice.engine.stream.emit import MadeItems
 from sluice.engine.stream.expression_eval import computed, evaluate
-from sluice.engine.stream.items import MADE, TUPLE, WATERMARK, Items
+from sluice.engine.stream.items import TUPLE, WATERMARK, Items
 from sluice.engine.stream.rejected_tuples import complete
 from sluice.model.expressions import Attribute, Expression, walk
 from sluice.model.spec import Join
@@ -33,16 +34,12 @@ class StoredPairs(NamedTuple):
     strings: Interner
 
 
-class Made(Protocol):
-    """The outputs on one port: the slots of the pair behind each tuple, and the items."""
+@dataclass(frozen=True, slots=True)
+class PairItems(MadeItems):
+    """The items on one port, and the slots of the pair behind each tuple."""
 
-    @property
-    def left(self) -> np.ndarray: ...
-
-    @property
-    def right(self) -> np.ndarray: ...
-
-    def items(self, tuples: pa.RecordBatch) -> Items: ...
+    left: np.ndarray
+    right: np.ndarray
 
 
 class PairExpressions:
@@ -65,7 +62,7 @@ class PairExpressions:
         holds = pc.fill_null(evaluate(self._spec.match, columns), False)  # noqa: FBT003
         return holds.to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
 
-    def outputs(self, stored: StoredPairs, pairs: Sequence[Made]) -> tuple[dict[str, Items], list[Items | None]]:
+    def outputs(self, stored: StoredPairs, pairs: Sequence[PairItems]) -> tuple[dict[str, Items], list[Items | None]]:
         """The items of each output stream, and the rejected pairs, for which an expression has no value.
 
         `pairs` has the pairs of the joint port, then the unmatched tuples of the left side and of the right side.
@@ -79,7 +76,7 @@ class PairExpressions:
             columns = self._columns(stored, expressions, slot_pairs.left, slot_pairs.right)
             schema = arrow_schema(tuple((name, e.type) for name, e in output.attributes))
             values = computed(expressions, columns, schema)
-            items = slot_pairs.items(values.columns)
+            items = slot_pairs.around(values.columns)
             outputs[output.stream], _, bad = complete(items, values, self._spec.name, output.stream, expressions)
             rejected.append(bad)
         return outputs, rejected
@@ -98,17 +95,8 @@ class PairExpressions:
 
 
 @dataclass(frozen=True, slots=True)
-class JoinOutputs:
-    """The outputs on one port: the columns of `Items`, the slots of the pair behind each tuple, and the watermarks."""
-
-    event: np.ndarray
-    at: np.ndarray
-    kind: np.ndarray
-    key: np.ndarray
-    keys: pa.BinaryArray
-    left: np.ndarray
-    right: np.ndarray
-    watermarks: np.ndarray
+class JoinOutputs(PairItems):
+    """The outputs on one port. `of` takes the watermarks in the order of their items."""
 
     @classmethod
     def of(
@@ -118,7 +106,9 @@ class JoinOutputs:
         rows = [piece.used[join_kernel.ROWS] for piece in pieces]
         event, at, kind, key = (chained(pieces, name, items) for name in ("event", "at", "kind", "key"))
         left, right = (chained(pieces, name, rows) for name in ("left", "right"))
-        outputs = cls(event, at, kind, key, keys, left, right, watermarks)
+        watermark = np.zeros(len(event), np.int64)
+        watermark[kind == WATERMARK] = watermarks
+        outputs = cls(event, at, kind, key, keys, watermark, left, right)
         tied = any(piece.used[join_kernel.TIED] for piece in pieces) or len(pieces) > 1
         return outputs.in_key_order() if tied and in_key_order else outputs
 
@@ -141,12 +131,7 @@ class JoinOutputs:
         is_tuple = self.kind == TUPLE
         rows = (np.cumsum(is_tuple) - 1)[order][is_tuple[order]]
         event, at, kind, key = (column[order] for column in (self.event, self.at, self.kind, self.key))
-        return JoinOutputs(event, at, kind, key, self.keys, self.left[rows], self.right[rows], self.watermarks)
-
-    def items(self, tuples: pa.RecordBatch) -> Items:
-        source, watermark = np.full(len(self.event), MADE, np.int32), np.zeros(len(self.event), np.int64)
-        watermark[self.kind == WATERMARK] = self.watermarks
-        return Items(self.event, self.at, self.kind, source, self.key, self.keys, tuples, watermark)
+        return JoinOutputs(event, at, kind, key, self.keys, self.watermark, self.left[rows], self.right[rows])
 
 
 def empty_port(rows: int, marks: int) -> join_kernel.Port:

@@ -169,9 +169,7 @@ class SessionState(PartitionedState, key_times.KeyTimesState):
         contents = np.flatnonzero(used["owner"] != NIL)
         contents = contents[session[used["session"][contents]] != NIL]
         content = moved_to(contents, self.scalars[CONTENTS] + np.arange(len(contents)), rows["content"])
-        used = np.ones(state.top, np.bool_)
-        used[state.free.slots] = False
-        slots = np.flatnonzero(used)
+        slots = state.free.used(state.top)
         slots = slots[group[state.links["group"][slots]] != NIL]
         slot = moved_to(slots, self.top + np.arange(len(slots)), state.top)
         self.scalars[SESSIONS] += len(sessions)

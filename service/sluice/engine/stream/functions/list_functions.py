@@ -79,10 +79,8 @@ def sublist(values: pa.ListArray, start: pa.Array, length: pa.Array | None = Non
 
 def list_index(values: pa.ListArray, value: pa.Array) -> pa.Array:
     """The first position whose element equals the value, -1 if none does; NaN equals nothing."""
-    starts, lengths = bounds(values)
-    row = np.repeat(np.arange(len(lengths)), lengths)
+    lengths, row, elements = _elements(values)
     place = np.arange(len(row)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-    elements = values.values.take(pa.array(starts[row] + place))
     is_equal = pc.fill_null(pc.equal(elements, value.take(pa.array(row))), False).to_numpy(zero_copy_only=False)  # noqa: FBT003
     positions = np.full(len(lengths), EDGE - 1)
     np.minimum.at(positions, row[is_equal], place[is_equal])

@@ -87,9 +87,7 @@ class WindowTables(Tables):
 
     def stored_slots(self) -> np.ndarray:
         """The slots in use."""
-        used = np.ones(self.top, np.bool_)
-        used[self.free.slots] = False
-        return np.flatnonzero(used)
+        return self.free.used(self.top)
 
     def move_together(self) -> None:
         """Compacts the slots so that none is free. After a batch that is larger than the windows most slots are free,
