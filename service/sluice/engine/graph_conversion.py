@@ -52,10 +52,10 @@ def converted(old: Graph, state: GraphState, new: Graph, kept: Kept) -> GraphSta
         for now, was in kept.aligned.items()
         if was in state.buffered
     }
-    again = {
+    restarted = {
         now for now, was in kept.progress.items() if old.is_final(state, was) and not new.is_final(new_state, now)
     }  # fmt: skip
-    for stream in again:  # its watermark was the last one before its final mark
+    for stream in restarted:  # its watermark was the last one before its final mark
         new_state.progress.pop(stream)
     fresh = []
     for index, operator in enumerate(new.operators):
@@ -71,7 +71,7 @@ def converted(old: Graph, state: GraphState, new: Graph, kept: Kept) -> GraphSta
         _bring_up(new, new_state, fresh)
     for operator, operator_state in zip(new.operators, new_state.operators, strict=True):
         if isinstance(operator_state, JoinState | EventJoinState):
-            _go_on_with_marks(operator_state, operator.spec.inputs, new, new_state, set(kept.progress) - again)
+            _go_on_with_marks(operator_state, operator.spec.inputs, new, new_state, set(kept.progress) - restarted)
     return new_state
 
 

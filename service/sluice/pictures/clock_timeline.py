@@ -72,11 +72,11 @@ class ClockTimeline:
     def _note(self, number: int, change: Change) -> None:
         bars = self._bars.setdefault(change.window, [])
         bars += [Bar(chip, number) for chip in change.entered]
-        gone = {chip.number for chip in change.left}
+        left = {chip.number for chip in change.left}
         inside = {chip.number for chip in change.inside}
         for bar in bars:
             if bar.end is None and bar.chip.number not in inside:
-                bar.end, bar.evicted = number, bar.chip.number in gone
+                bar.end, bar.evicted = number, bar.chip.number in left
         sizes = [max(map(len, change.fired), default=0), len(change.inside)] if change.fired else [len(change.inside)]
         self._sizes.setdefault(change.window, []).extend((number, size) for size in sizes)
         if change.fired:

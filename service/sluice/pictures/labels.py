@@ -129,11 +129,11 @@ def window_words(change: Change, story: Story) -> str:
 
 def shown_chips(change: Change) -> tuple[list[Chip], list[Chip], list[Chip]]:
     """The tuples that a change is drawn with: evicted tuples, tuples in the window, and tuples behind a firing."""
-    gone = [chip for chip in change.left if not any(chip in fired for fired in change.fired)]
+    left = [chip for chip in change.left if not any(chip in fired for fired in change.fired)]
     if change.fired:
         fired = change.fired[-1]
-        return gone, list(fired), [chip for chip in change.inside if chip in change.entered and chip not in fired]
-    return gone, list(change.inside), [*change.late]
+        return left, list(fired), [chip for chip in change.inside if chip in change.entered and chip not in fired]
+    return left, list(change.inside), [*change.late]
 
 
 def several_streams(story: Story) -> bool:

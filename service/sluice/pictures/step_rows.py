@@ -95,8 +95,8 @@ def _change(canvas: Canvas, x: float, y: float, change: Change, *, story: Story,
     if where:
         canvas.text(x, y + 15, where, "soft", tag=tag)
         x += width_of(where) + 10
-    gone, chips, behind = labels.shown_chips(change)
-    x = _chips(canvas, x, y, gone, kinds={}, usual="gone", tag=tag)
+    left, chips, behind = labels.shown_chips(change)
+    x = _chips(canvas, x, y, left, kinds={}, usual="gone", tag=tag)
     start = x
     x = _chips(canvas, x, y, chips, kinds=dict.fromkeys(change.entered, "new"), usual="chip", tag=tag)
     if change.fired:
@@ -105,7 +105,7 @@ def _change(canvas: Canvas, x: float, y: float, change: Change, *, story: Story,
         times = f"{len(change.fired)}x" if len(change.fired) > 1 else ""
         canvas.text(start + width + 2, y + 15, f"▶{times}", "fire", tag=tag)
         x = start + width + 20 + width_of(times)
-    elif not chips and not behind and not gone:
+    elif not chips and not behind and not left:
         canvas.text(x, y + 15, change.ended or "empty", "soft", tag=tag)
     x = _chips(canvas, x, y, behind, kinds=dict.fromkeys(change.late, "gone"), usual="new", tag=tag, struck=False)
     if change.late:

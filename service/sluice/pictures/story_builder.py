@@ -124,21 +124,21 @@ class _Watermarks:
 
     def __init__(self, inputs: Mapping[str, Sequence[str]]) -> None:
         self._inputs = inputs
-        self._came: list[tuple[int, int, str, int]] = []
+        self._received: list[tuple[int, int, str, int]] = []
         self._now: dict[str, int] = {}
 
     def observe(self, operator: str, ports: list[Items], clock: Clock) -> None:
         del clock
         for stream, items in zip(self._inputs[operator], ports, strict=True):
-            came = items.kind == WATERMARK
-            columns = (items.at[came].tolist(), items.event[came].tolist(), items.watermark[came].tolist())
-            self._came += [(at, event, stream, time) for at, event, time in zip(*columns, strict=True)]
+            marks = items.kind == WATERMARK
+            columns = (items.at[marks].tolist(), items.event[marks].tolist(), items.watermark[marks].tolist())
+            self._received += [(at, event, stream, time) for at, event, time in zip(*columns, strict=True)]
 
     def until(self, at: int, event: int) -> Mapping[str, int]:
         """The watermarks after this event, at this time of the clock."""
-        self._came.sort()
-        due = [arrival for arrival in self._came if arrival[:2] <= (at, event)]
-        self._came = self._came[len(due) :]
+        self._received.sort()
+        due = [arrival for arrival in self._received if arrival[:2] <= (at, event)]
+        self._received = self._received[len(due) :]
         for _, _, stream, time in due:
             self._now[stream] = max(self._now.get(stream, time), time)
         return dict(self._now)

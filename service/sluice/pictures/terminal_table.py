@@ -113,8 +113,8 @@ def _window(story: Story, change: Change) -> Text:
     where = labels.window_words(change, story)
     if where:
         text.append(f"{visible(where)} ", SOFT)
-    gone, chips, behind = labels.shown_chips(change)
-    for chip in gone:
+    left, chips, behind = labels.shown_chips(change)
+    for chip in left:
         text.append(f"-{visible(chip.label)}", GONE).append(" ")
     if change.fired:
         text.append("▶ ", FIRED)

@@ -46,21 +46,23 @@ WindowKey = tuple[int, bytes]
 
 
 class PaneState(LibraryState):
-    """The state of the windows. `contents` has the content of each window by its key; `came` counts
+    """The state of the windows. `contents` has the content of each window by its key; `inserted` counts
     inserted tuples.
     """
 
     windows: EventState
     contents: dict[WindowKey, Content]
 
-    def __init__(self, windows: EventState, contents: dict[WindowKey, Content], came: int) -> None:
-        self.windows, self.contents, self.came = windows, contents, came
+    def __init__(self, windows: EventState, contents: dict[WindowKey, Content], inserted: int) -> None:
+        self.windows, self.contents, self.inserted = windows, contents, inserted
 
     def save(self) -> Saved:
-        return packed(self.windows.save(), saved(((window[0], self.came), c) for window, c in self.contents.items()))
+        return packed(
+            self.windows.save(), saved(((window[0], self.inserted), c) for window, c in self.contents.items())
+        )
 
     def split(self, parts: int, part_of_key: PartOfKey) -> list[PaneState]:
-        states = [PaneState(windows, {}, self.came) for windows in self.windows.split(parts, part_of_key)]
+        states = [PaneState(windows, {}, self.inserted) for windows in self.windows.split(parts, part_of_key)]
         for window, content in self.contents.items():
             part = part_of_key(window[1]) if self.windows.keyed else 0
             states[part].contents[window] = content
@@ -69,7 +71,7 @@ class PaneState(LibraryState):
     def merge(self, others: Sequence[PaneState]) -> PaneState:
         windows = self.windows.merge([other.windows for other in others])
         contents = {window: content for state in (self, *others) for window, content in state.contents.items()}
-        return PaneState(windows, contents, max(state.came for state in (self, *others)))
+        return PaneState(windows, contents, max(state.inserted for state in (self, *others)))
 
 
 class PaneLibrary:
@@ -93,8 +95,8 @@ class PaneLibrary:
     def resumed(self, data: Data) -> PaneState:
         windows, contents = unpacked(data)
         entries = restored(contents)
-        came = max((came for (_, came), _ in entries), default=0)
-        return PaneState(self._windows.load(windows), {(window, c.name): c for (window, _), c in entries}, came)
+        inserted = max((inserted for (_, inserted), _ in entries), default=0)
+        return PaneState(self._windows.load(windows), {(window, c.name): c for (window, _), c in entries}, inserted)
 
     def due(self, state: PaneState) -> int:
         """When the next key is idle or forgotten (KT3). Else never: only watermarks and tuples advance event time."""
@@ -223,9 +225,9 @@ class PaneLibrary:
         self, state: PaneState, content: Content, time: int, event: int, at: int, row: Row
     ) -> Iterator[WindowEvent]:
         yield WindowEvent(BEFORE_INSERTION, event, at, content, row)
-        state.came += 1
-        content.stored[state.came] = row
-        content.times[state.came] = time
+        state.inserted += 1
+        content.stored[state.inserted] = row
+        content.times[state.inserted] = time
         yield WindowEvent(AFTER_INSERTION, event, at, content, row)
 
     def _content(self, state: PaneState, window: WindowKey, key: list[Any]) -> Content:

@@ -99,7 +99,7 @@ def tracers(pipeline: Pipeline, partitions: Mapping[str, int]) -> dict[str, list
 
     by_operator: dict[str, list[Tracer | None]] = {}
     for spec in pipeline.operators:
-        named = {"operator": spec.name}
+        label = {"operator": spec.name}
         match spec:
             case Map() | Dedup() | Union() | Delay():
                 by_operator[spec.name] = [None]
@@ -113,9 +113,9 @@ def tracers(pipeline: Pipeline, partitions: Mapping[str, int]) -> dict[str, list
                 by_operator[spec.name] = [None, None]
             case Join():
                 sides = {"left": spec.left, "right": spec.right}
-                by_operator[spec.name] = [tracer(_alone(spec, side), named | {"side": n}) for n, side in sides.items()]
+                by_operator[spec.name] = [tracer(_alone(spec, side), label | {"side": n}) for n, side in sides.items()]
             case _:
-                by_operator[spec.name] = [tracer(spec, named)]
+                by_operator[spec.name] = [tracer(spec, label)]
     return by_operator
 
 

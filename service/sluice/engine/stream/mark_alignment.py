@@ -62,14 +62,14 @@ class AlignmentRounds:
         """The items that need not wait any more (B5), and the marks of the stream, each at the item that completed
         it.
         """
-        came = np.flatnonzero((self.turn < len(self.completed_at)) & ~self.mark)
+        ready = np.flatnonzero((self.turn < len(self.completed_at)) & ~self.mark)
         numbers = np.arange(1, len(self.completed_at))
         template = np.flatnonzero(self.mark)[:1].repeat(
             len(numbers)
         )  # any mark can be the template of the stream's mark
-        taken, round_of = np.concatenate([came, template]), np.concatenate([self.turn[came], numbers])
-        place = np.maximum(np.concatenate([came, self.completed_at[1:]]), self.completed_at[round_of])
-        is_mark = np.arange(len(taken)) >= len(came)
+        taken, round_of = np.concatenate([ready, template]), np.concatenate([self.turn[ready], numbers])
+        place = np.maximum(np.concatenate([ready, self.completed_at[1:]]), self.completed_at[round_of])
+        is_mark = np.arange(len(taken)) >= len(ready)
         order = np.lexsort((taken, ~is_mark, round_of, place))  # a mark precedes the items that waited for it
         place, is_mark = place[order], is_mark[order]
         released = items.take(taken[order])

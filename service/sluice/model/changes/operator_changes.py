@@ -112,10 +112,10 @@ def changes_of(old: Pipeline, new: Pipeline) -> Changes:
     operators = [operator for operator in new.operators if not isinstance(operator, Union)]
     changed = (_changed(before.get(operator.name), old, operator, new, earlier) for operator in operators)
     changes += [_with_its_table(change, new) for change in changed]
-    gone = [
+    removed = [
         operator for operator in old.operators if operator.name not in new_names and not isinstance(operator, Union)
     ]
-    changes += [_gone(operator, old, new, earlier) for operator in gone]
+    changes += [_gone(operator, old, new, earlier) for operator in removed]
     return Changes(tuple(changes))
 
 

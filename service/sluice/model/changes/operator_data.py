@@ -221,9 +221,9 @@ def renamed_streams(old: Pipeline, new: Pipeline) -> dict[str, str]:
     renamed = dict[str, str]()
     for operator in new.operators:
         written = [output.stream for output in operator.outputs]
-        gone = [name for name in before.get(operator.name, ()) if name not in new.streams]
+        removed = [name for name in before.get(operator.name, ()) if name not in new.streams]
         come = [name for name in written if name not in old.streams]
-        renamed |= dict(zip(come, gone, strict=True)) if len(come) == len(gone) else {}
+        renamed |= dict(zip(come, removed, strict=True)) if len(come) == len(removed) else {}
     return renamed
 
 
@@ -233,13 +233,13 @@ def renamed_operators(old: Pipeline, new: Pipeline) -> dict[str, str]:
     their readers are.
     """
     names_before, names_now = ({operator.name for operator in pipeline.operators} for pipeline in (old, new))
-    gone = [operator for operator in old.operators if operator.name not in names_now]
+    removed = [operator for operator in old.operators if operator.name not in names_now]
     renamed = dict[str, str]()
     for operator in new.operators:
         if operator.name in names_before:
             continue
         earlier = EarlierNames(operators=renamed)
-        match = next((candidate.name for candidate in gone if _alike(candidate, old, operator, new, earlier)), None)
+        match = next((candidate.name for candidate in removed if _alike(candidate, old, operator, new, earlier)), None)
         if match is not None:
             renamed[operator.name] = match
     return renamed

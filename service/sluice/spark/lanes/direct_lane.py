@@ -147,12 +147,12 @@ class DirectLane:
 
     def _made(self, batch: int, arrived: Mapping[int, list[Packed]]) -> list[Packed]:
         work = [self._begun(number, batch, arrived.get(number, [])) for number in range(self._plan.buckets)]
-        return [row for through, outputs in work for row in (*through, *outputs())]
+        return [row for passing, outputs in work for row in (*passing, *outputs())]
 
     def _begun(self, number: int, batch: int, rows: list[Packed]) -> tuple[list[Packed], Callable[[], list[Packed]]]:
         """The rows that bypass the bucket, and a function that waits for the outputs of the bucket."""
-        through, rest = split_pass_through(self._plan.topic_partitions, rows)
-        return through, self._apply(self._plan, number, batch, rest)
+        passing, rest = split_pass_through(self._plan.topic_partitions, rows)
+        return passing, self._apply(self._plan, number, batch, rest)
 
 
 class TooManyBytesError(Exception):

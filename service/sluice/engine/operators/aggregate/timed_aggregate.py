@@ -203,8 +203,8 @@ def tuples_per_firing(results: Results, firings: int) -> np.ndarray:
 
 def by_arrival(words: np.ndarray, size: np.ndarray) -> np.ndarray:
     """Sorts the listed tuples of each result by arrival (KIP R2). The last word of a tuple is its arrival number."""
-    came = words[:, -1]
-    row = np.repeat(np.arange(len(size)), size) if len(words) else came
-    if not ((np.diff(came) > 0) | (np.diff(row) > 0)).all():
-        words = words.take(np.lexsort((came, row)), axis=0)
+    arrival = words[:, -1]
+    row = np.repeat(np.arange(len(size)), size) if len(words) else arrival
+    if not ((np.diff(arrival) > 0) | (np.diff(row) > 0)).all():
+        words = words.take(np.lexsort((arrival, row)), axis=0)
     return words

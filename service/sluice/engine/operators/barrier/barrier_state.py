@@ -120,8 +120,8 @@ class BarrierState(PartitionedState):
     def plan(self) -> None:
         """Builds what is not saved; and the times at which tuples wait no longer, as the file may have changed them."""
         queues = self.queues[: self.rows["queue"]]
-        came = self.waiting["at"][np.where(queues["size"] > 0, queues["oldest"], 0)] if self.top else queues["oldest"]
-        due = np.where(queues["size"] > 0, all_later(came, self._timeout), ENDLESS)
+        since = self.waiting["at"][np.where(queues["size"] > 0, queues["oldest"], 0)] if self.top else queues["oldest"]
+        due = np.where(queues["size"] > 0, all_later(since, self._timeout), ENDLESS)
         self.queued["due"] = due.reshape(-1, self.ports).min(axis=1)
         super().plan()
         self.held[0] = self.queues["size"][: self.rows["queue"]].sum()

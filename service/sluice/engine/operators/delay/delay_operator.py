@@ -90,7 +90,7 @@ class DelayOperator(Delaying[DelayState]):
         leaving = reduce(concatenated, [_leaving(*group) for group in state.leave(end)], items.first(0))
         if last is not None:
             state.finished = True
-            rest = [_at(*last, gone) for gone, _ in state.leave(MAX_TIME)]
+            rest = [_at(*last, leaving_items) for leaving_items, _ in state.leave(MAX_TIME)]
             leaving = emit.final(reduce(concatenated, rest, leaving), *last)
         return {output.stream: leaving for output in self.spec.outputs} | joined([refused])
 

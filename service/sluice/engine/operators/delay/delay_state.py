@@ -83,16 +83,16 @@ class DelayState:
 
     def leave(self, now: int) -> list[tuple[Items, np.ndarray]]:
         """Removes the items that leave by `now`, with their times."""
-        gone = []
+        leaving = []
         while self.pieces and self.pieces[0][1][0] <= now:
             items, due = self.pieces.popleft()
             count = int(np.searchsorted(due, now, "right"))
-            gone.append((items.first(count), due[:count]))
+            leaving.append((items.first(count), due[:count]))
             if count < len(due):
                 behind = items.take(np.arange(count, len(due)))
                 self.pieces.appendleft((behind, due[count:]))
-        self.waiting -= sum(len(items.tuples) for items, _ in gone)
-        return gone
+        self.waiting -= sum(len(items.tuples) for items, _ in leaving)
+        return leaving
 
     def tuple_times(self) -> np.ndarray:
         """The times at which the waiting tuples leave, in order."""

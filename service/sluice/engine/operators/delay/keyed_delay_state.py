@@ -109,13 +109,13 @@ class KeyedDelayState:
 
     def leave(self, now: int) -> Waiting:
         """Removes the tuples that leave by `now`, in order of their times."""
-        gone, left = list[Waiting](), list[Waiting]()
+        leaves, staying = list[Waiting](), list[Waiting]()
         for piece in self.pieces:
             count = int(np.searchsorted(piece.due, now, "right"))
-            gone += [piece.part(0, count)] * (count > 0)
-            left += [piece.part(count, len(piece.due))] * (count < len(piece.due))
-        self.pieces = left
-        leaving = joined(gone, self.schema)
+            leaves += [piece.part(0, count)] * (count > 0)
+            staying += [piece.part(count, len(piece.due))] * (count < len(piece.due))
+        self.pieces = staying
+        leaving = joined(leaves, self.schema)
         self.waiting -= len(leaving.due)
         np.subtract.at(self.counts, leaving.key, 1)
         return leaving

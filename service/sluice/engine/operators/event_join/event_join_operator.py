@@ -194,8 +194,8 @@ class EventJoinOperator(Stateful[EventJoinState]):
         reached = []
         before = int(state.scalars[LEFT_REACHED:].min())
         for number in (LEFT, RIGHT):
-            came = np.where(marks["port"] == number, marks["watermark"], NEVER)
-            reached.append(np.maximum(np.maximum.accumulate(came), state.scalars[LEFT_REACHED + number]))
+            received = np.where(marks["port"] == number, marks["watermark"], NEVER)
+            reached.append(np.maximum(np.maximum.accumulate(received), state.scalars[LEFT_REACHED + number]))
             state.scalars[LEFT_REACHED + number] = reached[-1][-1]
         least = np.minimum(*reached)
         most, grace = self._times[LEFT].most, self._window.grace

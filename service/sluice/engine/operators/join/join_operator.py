@@ -157,8 +157,8 @@ class JoinOperator(Stateful[JoinState]):
         before = MAX_TIME
         for number, side in enumerate(state.sides):
             if self._timed[number]:
-                came = np.where(is_watermark & (arrivals["port"] == number), arrivals["watermark"], UNSET)
-                reached = np.maximum(np.maximum.accumulate(came), side.state[REACHED])
+                received = np.where(is_watermark & (arrivals["port"] == number), arrivals["watermark"], UNSET)
+                reached = np.maximum(np.maximum.accumulate(received), side.state[REACHED])
                 least, before = np.minimum(least, reached), min(before, int(side.state[REACHED]))
                 side.state[REACHED] = reached[-1]
         arrivals["watermark"] = least

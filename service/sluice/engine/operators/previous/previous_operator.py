@@ -129,15 +129,15 @@ class KeyedMapOperator(Stateful[PreviousState]):
 
     def _runs(self, state: PreviousState, key: np.ndarray, at: np.ndarray) -> Runs:
         order = np.argsort(key, kind="stable")
-        keys, came, numbers = key[order], at[order], np.arange(len(key))
+        keys, times, numbers = key[order], at[order], np.arange(len(key))
         first = np.append(True, keys[1:] != keys[:-1])
         partitions = state.partitions[keys]
         place = numbers - np.maximum.accumulate(np.where(first, numbers, 0))
-        last = np.where(first, partitions["last"], np.append(0, came[:-1]))
-        is_first = (came - last >= self._forget) & ~(first & (partitions["size"] == 0))
-        begin = np.maximum.accumulate(np.where(first | is_first, numbers, 0))  # the last beginning of a history before
+        last = np.where(first, partitions["last"], np.append(0, times[:-1]))
+        begins = (times - last >= self._forget) & ~(first & (partitions["size"] == 0))
+        begin = np.maximum.accumulate(np.where(first | begins, numbers, 0))  # the last beginning of a history before
         at_start = place == numbers - begin  # it is that of the key in this batch: then the state may have more
-        before = numbers - begin + np.where(at_start & ~is_first[begin], partitions["size"], 0)
+        before = numbers - begin + np.where(at_start & ~begins[begin], partitions["size"], 0)
         return Runs(order, keys, place, np.minimum(before, state.longest))
 
     def _earlier(self, state: PreviousState, runs: Runs, words: np.ndarray, call: Call) -> pa.Array:

@@ -13,9 +13,9 @@ def totals(slice_totals: np.ndarray, events: np.ndarray, firings: int) -> tuple[
     `slice_totals` has two rows: the times of slices, ascending, and the number of tuples in each. `events` are window
     events.
     """
-    came, fires = events["code"] == INSERT, events["code"] == FIRE
-    begins, fired = events["begin"][came], events[fires]
-    before = np.cumsum(came)[fires]
+    inserted, fires = events["code"] == INSERT, events["code"] == FIRE
+    begins, fired = events["begin"][inserted], events[fires]
+    before = np.cumsum(inserted)[fires]
     counts, done = np.zeros(firings, np.int64), 0
     for count in np.unique(before).tolist():
         slice_totals, done = _merged(slice_totals, begins[done:count]), count
