@@ -40,7 +40,7 @@ from sluice.kafka.batch_report import Entry
 from sluice.kafka.embedded_broker import EmbeddedBroker
 from sluice.processes import descendants, processors
 from sluice.state.bucket import Bucket
-from sluice.state.outgoing import outgoing
+from sluice.state.bucket_outputs import outgoing
 
 CHOSEN = ("pass-through, 100 keys", "tumbling, time(10), 100 keys", "sliding, count(100), count(1), 100 keys")
 EXECUTORS = (1, 4, 16, 64)

@@ -123,7 +123,7 @@ def broker() -> Iterator[str]:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """The only session of this process: another start would get the same Java process, and the pool's first socket."""
-    from sluice.spark.session import session  # noqa: PLC0415 - most tests need no Spark
+    from sluice.spark.spark_session import session  # noqa: PLC0415 - most tests need no Spark
 
     os.environ.setdefault("SLUICE_CHECKS", "1")  # all invariants, in the state servers too
     with named_sockets() as sockets, fork_server(sockets, fork=False) as server:

@@ -6,10 +6,10 @@ import re
 
 from sluice.cli import COMMANDS
 from sluice.config.load import check_text
-from sluice.draft.choices import AUTOMATIC, roles_of
 from sluice.draft.draft_pipeline import draft
 from sluice.draft.sample_table import findings
 from sluice.draft.sampled_records import Sampled, sample
+from sluice.draft.user_choices import AUTOMATIC, roles_of
 from sluice.files import project_file
 
 PAGE = project_file("docs/commands.md").read_text(encoding="utf-8")

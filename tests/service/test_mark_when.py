@@ -16,7 +16,7 @@ from sluice.config.load import load_text
 from sluice.engine.graph import Graph
 from sluice.engine.stream.items import TUPLE, WINDOW
 from sluice.state.bucket_batch import Batch
-from sluice.state.outgoing import outgoing
+from sluice.state.bucket_outputs import outgoing
 from sluice.time_units import UNSET
 from tests.unit.batch.test_partition_router import SCHEMA, labels, record, routed
 

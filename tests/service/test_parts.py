@@ -22,7 +22,7 @@ from sluice.engine.graph import Graph
 from sluice.engine.stream.items import EMPTY_FIRING, TUPLE, WINDOW
 from sluice.state.bucket import Bucket
 from sluice.state.bucket_batch import Batch
-from sluice.state.outgoing import outgoing
+from sluice.state.bucket_outputs import outgoing
 from sluice.time_units import SECOND, UNSET
 
 FILE = """

@@ -25,7 +25,7 @@ from sluice.kafka.librdkafka.column_consumer import of_messages
 from sluice.model.spec import Pipeline
 from sluice.model.spreading import spread_by
 from sluice.state.bucket import Bucket
-from sluice.state.outgoing import records as written
+from sluice.state.bucket_outputs import records as written
 from sluice.state.restore import rescaled
 from sluice.testing import on_stream, pipeline_of
 from sluice.time_units import SECOND

@@ -19,7 +19,7 @@ from sluice.model.spec import Pipeline
 from sluice.model.spreading import Keys, shared_times
 from sluice.replayer.event_batches import Batch
 from sluice.replayer.event_file import LocatedEvent, topic_partitions
-from sluice.state.outgoing import records
+from sluice.state.bucket_outputs import records
 
 TOPIC_PARTITIONS = 3
 

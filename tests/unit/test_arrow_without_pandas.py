@@ -23,7 +23,7 @@ def test_pyarrow_imports_pandas_with_the_first_array():
     [
         "import sluice.arrow_without_pandas as a; a.keep_pandas_out(); import pyarrow; pyarrow.array([1, None])",
         "import sluice.spark.workers.loaded_modules as m; m.keep_pandas_out()",
-        "import sluice.spark.session; from pyspark.sql.types import NumpyArrayConverter as c; c().can_convert('a')",
+        "import sluice.spark.spark_session, pyspark.sql.types as t; t.NumpyArrayConverter().can_convert('a')",
     ],
     ids=["arrays", "the worker's modules", "a call of PySpark into Java"],
 )

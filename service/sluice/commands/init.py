@@ -19,9 +19,9 @@ from sluice.model.errors import PipelineError, SluiceError, nearest
 from sluice.model.kafka_properties import servers
 
 if TYPE_CHECKING:
-    from sluice.draft.choices import Choices
     from sluice.draft.draft_pipeline import Traits
     from sluice.draft.sampled_records import Sample
+    from sluice.draft.user_choices import Choices
 
 SCHEMA_FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 #: records of each topic partition that are read
@@ -87,7 +87,7 @@ def init(  # noqa: PLR0917 - click passes them by name
 
 def drafted(topic: str, last: int, file: str, kafka: dict[str, str], registry: dict[str, str]) -> str:
     """The text of a pipeline file for the topic, which `check` accepts."""
-    from sluice.draft.choices import AUTOMATIC  # noqa: PLC0415 - a lab with a file needs no draft
+    from sluice.draft.user_choices import AUTOMATIC  # noqa: PLC0415 - a lab with a file needs no draft
 
     sample, _, traits = _sampled(topic, None, last, kafka, registry, {})
     return _drafted(topic, sample, file, kafka, registry, traits=traits, choices=AUTOMATIC)
@@ -180,8 +180,8 @@ def _of_file(records: Path) -> list[dict[str, Any]]:
 
 def _chosen(sample: Sample, say: Callable[[str], None], *, ask: bool) -> Choices:
     """Prints what the records have, and asks for the choices; without `ask` they are what the records suggest."""
-    from sluice.draft.choices import AUTOMATIC, Choices, roles_of  # noqa: PLC0415
     from sluice.draft.sample_table import findings  # noqa: PLC0415
+    from sluice.draft.user_choices import AUTOMATIC, Choices, roles_of  # noqa: PLC0415
 
     roles = roles_of(sample, AUTOMATIC)
     for line in findings(sample, roles):

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from sluice.api.class_loader import search_beside
-from sluice.config.checks.build import build
+from sluice.config.checks.pipeline_builder import build
 from sluice.config.syntax.parse_model import parse_model
 from sluice.config.syntax.problem_report import Report
 from sluice.config.syntax.yaml_reader import Source, read, read_text

@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from sluice.draft.choices import AUTOMATIC, Choices, Roles, roles_of
 from sluice.draft.drafted_time import EventTime, event_time_of, unclear
 from sluice.draft.envelopes import DEBEZIUM, UPSERT
 from sluice.draft.lists_of_objects import Level, Unnested, unnested
@@ -15,6 +14,7 @@ from sluice.draft.name_words import measures
 from sluice.draft.sample_table import counted
 from sluice.draft.sampled_attributes import CHANGE, HEADER, KEY, PLAIN, VALUE, Attribute, example_of, kinds_text
 from sluice.draft.sampled_records import Sample
+from sluice.draft.user_choices import AUTOMATIC, Choices, Roles, roles_of
 from sluice.draft.value_forms import KEY_OF_BYTES, PERHAPS_BYTES, Form, kinds, quoted_type, yaml_word
 from sluice.json_texts import is_json, members_of
 from sluice.model.secrets import is_secret

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from sluice.draft.choices import Roles
 from sluice.draft.envelopes import UPSERT
 from sluice.draft.name_words import EVENT_TIMES, OTHER_TIMES, words
 from sluice.draft.roles import MOST_DISORDER, disorder_of, seconds
 from sluice.draft.sampled_attributes import CHANGE, Attribute
+from sluice.draft.user_choices import Roles
 
 #: lengths, as the file has them -> seconds
 LAGS = {"10s": 10, "1m": 60, "10m": 600, "1h": 3600, "6h": 2 * MOST_DISORDER}

@@ -9,11 +9,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
-from sluice.draft.choices import Roles
 from sluice.draft.name_words import names_thing
 from sluice.draft.record_tree import Path, places
 from sluice.draft.roles import best_measurement, group_of, is_constant
 from sluice.draft.sampled_attributes import Attribute, attributes_of, path_text
+from sluice.draft.user_choices import Roles
 from sluice.draft.value_forms import Form
 from sluice.model.types import Type, parse_type
 

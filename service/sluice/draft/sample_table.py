@@ -7,10 +7,10 @@ from typing import Any
 
 import orjson
 
-from sluice.draft.choices import Roles
 from sluice.draft.envelopes import CONNECT, DEBEZIUM, UPSERT
 from sluice.draft.sampled_attributes import Attribute
 from sluice.draft.sampled_records import Sample
+from sluice.draft.user_choices import Roles
 
 #: results that are shown
 SHOWN = 5

@@ -31,8 +31,8 @@ from sluice.kafka.records import Records
 from sluice.model.kafka_properties import require_servers
 from sluice.model.spec import Pipeline
 from sluice.state.bucket import Bucket
+from sluice.state.bucket_outputs import outgoing
 from sluice.state.checksummed_blocks import LOGGER, DamagedError
-from sluice.state.outgoing import outgoing
 
 #: a record: `key`, `value`, `headers` and `timestamp`
 Row = dict[str, Any]

@@ -38,7 +38,7 @@ from sluice.replayer.event_file import (
     read_plain,
     topic_partitions,
 )
-from sluice.replayer.summary import Summary
+from sluice.replayer.replay_summary import Summary
 from sluice.time_units import MAX_TIME, MILLISECOND
 from sluice.wire.output_timestamps import UNUSABLE, of_attribute, of_clock
 

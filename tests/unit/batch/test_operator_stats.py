@@ -6,7 +6,7 @@ from sluice.config.load import load_text
 from sluice.engine.graph import Clock, Graph
 from sluice.replayer.event_batches import Cutter
 from sluice.replayer.event_file import numbered, topic_partitions
-from sluice.state.outgoing import report_of
+from sluice.state.bucket_outputs import report_of
 
 PIPELINE = """
 pipeline: p

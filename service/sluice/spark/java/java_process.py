@@ -2,7 +2,7 @@
 
 Java needs two seconds until it takes calls, and the modules of the service need as long to load. PySpark would start
 Java when it makes a session, after that. So this module starts it without PySpark, and PySpark connects to it
-(session.py) through the variables with which it finds a Java process that runs already.
+(spark_session.py) through the variables with which it finds a Java process that runs already.
 """
 
 from __future__ import annotations

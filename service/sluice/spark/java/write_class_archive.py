@@ -12,8 +12,8 @@ from typing import Any
 
 from sluice.spark.java.class_archive import QUIET, folder
 from sluice.spark.java.java_process import java_options
-from sluice.spark.session import session
 from sluice.spark.spark_internals import gateway
+from sluice.spark.spark_session import session
 
 #: seconds in which Java must write the archive after its end was requested
 MAX_SECONDS = 120.0

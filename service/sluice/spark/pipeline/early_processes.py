@@ -32,8 +32,8 @@ class EarlyProcesses:
 def early_processes(master: str, load: Callable[[], T]) -> Iterator[tuple[T, EarlyProcesses | None]]:
     """The result of `load`, and the processes, which end with the context.
 
-    None on a cluster: there Java also passes on what the pipelines need (session.py). `load` is called beside the start
-    of Java, and an error of it ends Java.
+    None on a cluster: there Java also passes on what the pipelines need (spark_session.py). `load` is called beside the
+    start of Java, and an error of it ends Java.
     """
     if is_cluster(master):
         yield load(), None

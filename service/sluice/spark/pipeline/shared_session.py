@@ -18,7 +18,7 @@ from sluice.spark.cluster import is_cluster
 from sluice.spark.failures import JavaEndedError, result_within, stopped
 from sluice.spark.pipeline.early_processes import EarlyProcesses
 from sluice.spark.placement import Placement
-from sluice.spark.session import session
+from sluice.spark.spark_session import session
 
 LOGGER = logging.getLogger("sluice")
 #: Spark's properties for several queries: tasks of all queries take turns. By default the tasks of an earlier batch

@@ -27,8 +27,8 @@ from sluice.ops.log_lines import configure_as_parent
 from sluice.state.bucket import Bucket, BucketResult
 from sluice.state.bucket_batch import Batch
 from sluice.state.bucket_inspection import Inspections, held_back
+from sluice.state.bucket_outputs import outgoing, report_of
 from sluice.state.message import Message
-from sluice.state.outgoing import outgoing, report_of
 from sluice.state.server import pool
 from sluice.state.server.read_request import READ, Reads
 from sluice.state.server.request import DONE, FAILED, UNREADABLE

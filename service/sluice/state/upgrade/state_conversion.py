@@ -48,8 +48,8 @@ from sluice.model.changes.operator_changes import Changes, StateOutcome, kept_of
 from sluice.model.spec import Pipeline
 from sluice.model.spreading import spread_by
 from sluice.state.bucket import Bucket
+from sluice.state.bucket_outputs import report_of
 from sluice.state.checksummed_blocks import LOGGER
-from sluice.state.outgoing import report_of
 from sluice.state.restore import bucket_of_key
 from sluice.state.snapshot_archive import SnapshotArchive, StoredSnapshot
 from sluice.state.upgrade.file_changes import ChangedFileError, ChangedStage, buckets_of, compared_stage, require

@@ -1,7 +1,7 @@
 """The model of a whole pipeline file: which keys it may have, and which kinds of values.
 
-Whether the values fit together is checked in checks/build.py. The JSON Schema for editors is generated from these
-models, with their docstrings as descriptions:
+Whether the values fit together is checked in checks/pipeline_builder.py. The JSON Schema for editors is generated from
+these models, with their docstrings as descriptions:
 `python -m sluice.config.syntax.file_models.pipeline_models > schemas/pipeline.schema.json`.
 """
 

@@ -5,7 +5,7 @@ from pyspark import SparkContext
 
 from sluice.jvm.java import JavaError
 from sluice.spark.cluster import repeating
-from sluice.spark.session import session
+from sluice.spark.spark_session import session
 
 
 @pytest.mark.parametrize(

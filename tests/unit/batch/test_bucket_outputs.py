@@ -19,7 +19,7 @@ from sluice.engine.stream.items import TUPLE, WINDOW
 from sluice.replayer.event_batches import Cutter
 from sluice.replayer.event_file import numbered
 from sluice.state.bucket_batch import Batch
-from sluice.state.outgoing import outgoing, records
+from sluice.state.bucket_outputs import outgoing, records
 from sluice.wire.output_timestamps import UNUSABLE
 from tests.spec.buckets import of_stream, plan_of
 
