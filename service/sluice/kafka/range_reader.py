@@ -119,10 +119,10 @@ def read(
     kafka: Mapping[str, str],
     starts: Offsets,
     ends: Offsets,
-    each: Callable[[Message], object],
+    handle: Callable[[Message], object],
     retry_s: float | None = None,
 ) -> None:
-    """Calls `each` with each record from its topic partition's start (inclusive) to its end (exclusive).
+    """Calls `handle` with each record from its topic partition's start (inclusive) to its end (exclusive).
 
     The records of a topic partition come in order of their offsets. A topic partition without a start is read from
     offset 0. Raises UnavailableError if no broker answers, if Kafka has deleted the record at a start, or if a topic
@@ -138,7 +138,7 @@ def read(
             kafka,
             "consumer",
             "read records again",
-            lambda consumer: _read_some(consumer, unread, each),
+            lambda consumer: _read_some(consumer, unread, handle),
             READER_PROPERTIES,
             retry_s=retry_s,
         )
@@ -151,7 +151,7 @@ def receive(consumer: Consumer, seconds: float) -> list[Message]:
 
 
 def _read_some(
-    consumer: Consumer, unread: dict[tuple[str, int], tuple[int, int]], each: Callable[[Message], object]
+    consumer: Consumer, unread: dict[tuple[str, int], tuple[int, int]], handle: Callable[[Message], object]
 ) -> None:
     """Reads records for at most REQUEST seconds, and removes their offsets from `unread`."""
     deadline = time.monotonic() + REQUEST
@@ -163,10 +163,12 @@ def _read_some(
         for message in messages:
             if message.error() and message.error().code() != END:
                 raise KafkaException(message.error())
-            _take(message, unread, each)
+            _take(message, unread, handle)
 
 
-def _take(message: Message, unread: dict[tuple[str, int], tuple[int, int]], each: Callable[[Message], object]) -> None:
+def _take(
+    message: Message, unread: dict[tuple[str, int], tuple[int, int]], handle: Callable[[Message], object]
+) -> None:
     """Handles a record, or the end of a topic partition. Ignores a record that was handled before.
 
     A topic partition may end too early for a while: a new leader, or a follower that a client reads from, knows later
@@ -177,7 +179,7 @@ def _take(message: Message, unread: dict[tuple[str, int], tuple[int, int]], each
         return
     start, end = unread[topic_partition]
     if message.error() is None and start <= message.offset() < end:
-        each(message)
+        handle(message)
         unread[topic_partition] = message.offset() + 1, end
     if message.offset() >= (end if message.error() else end - 1):
         del unread[topic_partition]
