@@ -96,8 +96,8 @@ def route_places(
     """As `route_records`, for the records of several topic partitions that a Kafka client has read: the number of a
     bucket, and a packed row for it.
 
-    `records` are those of column_consumer.py, with their topic and topic partition; those of a topic partition are in
-    order of their offsets.
+    `records` are the batches of column_consumer.py, with their topic and topic partition; the records of a topic
+    partition are in order of their offsets.
     """
     routers: dict[tuple[str, int], PartitionRouter] = {}
     for place, fetched in records:

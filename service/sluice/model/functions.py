@@ -84,7 +84,7 @@ def always(_: Sequence[Type]) -> bool:
 class Function:
     name: str
     signatures: tuple[Signature, ...]
-    #: for the documentation; empty: that of the row before is for this one, too
+    #: for the documentation; empty: the meaning in the row before is for this row, too
     meaning: str
     #: whether an int64 result lacks the fraction that the exact result has
     cuts: bool = False

@@ -741,7 +741,7 @@ class Settings:
     durability: str = "process"
     #: "exactly_once" or "at_least_once"
     delivery: str = "exactly_once"
-    #: which processes write the outputs: "one", or that of each of the "buckets"; None: the latter on a cluster
+    #: which processes write the outputs: "one", or the state servers of the "buckets"; None: the latter on a cluster
     writers: str | None = None
     #: what to do if records were deleted before they were read: "fail" or "continue"
     on_data_loss: str = "fail"

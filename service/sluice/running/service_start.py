@@ -23,7 +23,7 @@ from sluice.processes import environment_variable, signals_end_at_once
 from sluice.running.service_options import Options, Restart
 from sluice.spark.pipeline.early_processes import early_processes
 
-#: The open files that the process of the service and that of Java may need at least; the latter opens all jars of Spark
+#: the open files that the service and the process of Java need at least, each; Java opens all jars of Spark
 FEWEST_FILES = 512
 #: the limit of open files with which no service of many pipelines has too few
 MOST_FILES = 65536

@@ -71,9 +71,9 @@ def inspect_bucket(bucket: Bucket, question: Mapping[str, Any]) -> dict[str, Any
     held      bytes of the state after the last batch
     streams   by stream with event time: its watermark (null: none yet) and its topic partitions
     finals    by input stream: the topic partitions that have sent their final mark
-    waiting   by stream with aligned marks: the number of marks of each topic partition that wait for those of others
+    waiting   by stream with aligned marks: by topic partition the number of marks that wait for marks of other topic partitions
     sizes     by operator: the numbers of its window partitions and of the tuples in them
-    keys      the newest keys of window partitions, of those that contain the text `question["keys"]` if it is given
+    keys      the newest keys of window partitions; if `question["keys"]` is given, only keys that contain this text
     windows   the windows of the key, and windows without keys (state/bucket_inspection.py)
     """
     state = bucket.in_memory()

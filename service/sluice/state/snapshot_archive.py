@@ -68,8 +68,8 @@ class SnapshotOwner:
 class SnapshotArchive:
     """The snapshots below a prefix of a store.
 
-    The functions raise StoreError if the store cannot be used. Those that copy or remove one snapshot raise any
-    OSError: it may be about that snapshot alone.
+    The functions raise StoreError if the store cannot be used. A function that copies or removes one snapshot raises
+    any OSError: it may be about that snapshot alone.
     """
 
     def __init__(self, store: CheckpointStore, buckets: int) -> None:

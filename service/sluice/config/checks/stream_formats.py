@@ -25,7 +25,7 @@ from sluice.wire.formats.pair_lists import PairsError, as_lists
 
 #: prefix of the headers that the service itself writes
 RESERVED_PREFIX = "sluice-"
-#: by key of the pipeline file that some format has: what it holds
+#: key of a format in the pipeline file -> the noun for its value
 NOUNS = {name: key.noun for form in FORMATS.values() for name, key in form.keys.items()}
 
 

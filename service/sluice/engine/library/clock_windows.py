@@ -246,8 +246,8 @@ class ClockLibrary:
 
 
 def _by_key(events: np.ndarray, names: list[bytes] | None) -> list[int]:
-    """The order of the events that a mark or the timer caused: first those of evicted partitions, in their given order,
-    then those of the others, partition after partition in order of their keys.
+    """The order of the events that a mark or the timer caused: first the events of evicted partitions, in their order,
+    then the events of other partitions, partition after partition in order of their keys.
     """
     order = list(range(len(events)))
     fires = np.flatnonzero(np.isin(events["code"], (FIRE, EVICT)))

@@ -33,9 +33,9 @@ class StateOutcome(StrEnum):
     """The outcome of a change for the state of an operator.
 
     KEPT      the operator continues with it
-    NEW       the operator is new: its state is that of an operator that has got no tuple so far
+    NEW       the operator is new: it begins with the state that it has before its first tuple
     TRIMMED   its windows are smaller: the newest tuples stay
-    FILLING   its windows are larger: all tuples stay, and those are missing that had left the smaller windows
+    FILLING   its windows are larger: all tuples stay; tuples that had left the smaller windows are missing
     REBUILT   the old state does not fit the changed operator: the state is computed from inputs that are read again
     EMPTIED   the old state does not fit the changed operator: the operator begins like a new one
     REMOVED   the operator is not in the file any more, and its state is removed

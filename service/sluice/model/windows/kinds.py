@@ -20,7 +20,7 @@ KINDS: Mapping[str, type[WindowKind]] = {
     kind.word: kind for kind in (Tumbling, Sliding, TimeInterval, Cumulate, SlidingTime, Session, TableWindow)
 }
 
-#: those whose clause has a word and sized parts; the others have policies
+#: the kinds whose clause has a word and sized parts; the others have policies
 SIZED: Mapping[str, type[SizedKind]] = {word: kind for word, kind in KINDS.items() if issubclass(kind, SizedKind)}
 
 #: the functions that describe a window which fires, and their rows in the documentation

@@ -130,8 +130,8 @@ def _only(plan: Planned, topics: Container[str]) -> Planned:
 def with_rebuilt(changes: Changes, stage: Pipeline, query: str, reformed: AbstractSet[str] = frozenset()) -> Changes:
     """The changes, in which operators that would be emptied and whose inputs can be read again are rebuilt.
 
-    reformed   the topics whose records the stage now reads in another form. Those that were written in the earlier form
-               cannot be read again, or not all of them
+    reformed   the topics whose records the stage now reads in another form. Not all records in the earlier form can be
+               read again
     """
     emptied = [operator for operator in stage.operators if operator.name in changes.named(StateOutcome.EMPTIED)]
     if not emptied:

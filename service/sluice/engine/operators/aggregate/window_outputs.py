@@ -21,7 +21,7 @@ from sluice.engine.stream.items import Items
 from sluice.engine.stream.rejected_tuples import complete
 from sluice.engine.stream.value_errors import in_results
 
-#: the items of each output stream, and the rejected tuples: those for which an expression has no value
+#: the items of each output stream, and the rejected tuples, for which an expression has no value
 Outputs = tuple[dict[str, Items], list[Items | None]]
 
 

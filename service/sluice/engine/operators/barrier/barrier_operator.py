@@ -58,7 +58,7 @@ class BarrierOperator(Stateful[BarrierState]):
     """Runs one `Barrier`. All data is in the state, which `feed` changes in place."""
 
     def __init__(self, spec: Barrier, schemas: Sequence[Schema], timed: Sequence[bool], *, spread: bool) -> None:
-        """`schemas` are those of the inputs; `timed`: which of them have an event time.
+        """`schemas` are the schemas of the inputs; `timed`: which inputs have an event time.
 
         `spread`: the tuples may be spread over several buckets, so the sets of one event are in order of their keys.
         """

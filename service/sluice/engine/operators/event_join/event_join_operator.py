@@ -62,7 +62,7 @@ class TimesInNanoseconds(Ticks):
     """The event times of one side, in nanoseconds since 1970 whatever the unit of the attribute."""
 
     def __init__(self, event_time: EventTime, schema: Schema, sizes: Sequence[int]) -> None:
-        """`sizes` are those of the window. All sums of times and sizes stay within int64."""
+        """`sizes` are the sizes of the window. All sums of times and sizes stay within int64."""
         self.attribute, self._tick = event_time.attribute, event_time.tick
         self.type = dict(schema)[event_time.attribute]
         self.most = MAX_TIME - 4 * (sum(map(abs, sizes)) + 1)
@@ -162,7 +162,7 @@ class EventJoinOperator(Stateful[EventJoinState]):
         """Gives each tuple of a port a slot, and stores its words; `number` is LEFT or RIGHT.
 
         Returns the arrivals up to the port's final mark and all watermarks, the items that they are, and the rejected
-        tuples: those without a time (I3), and those for which a key has no value.
+        tuples: tuples without a time (I3), and tuples for which a key has no value.
         """
         port, name = self._ports[number], self.spec.name
         items = of_interest(items, final=bool(state.scalars[LEFT_FINAL + number]))
