@@ -42,6 +42,7 @@ SEARCHED = {
     "send dead letters again": "formats.html#send-dead-letters-again",
     "sum per day timezone": "faq.html#how-do-i-get-a-sum-per-day-in-a-timezone",
     "left join timeout null": "faq.html#how-do-i-join-with-a-timeout-null-after-ten-minutes-without-a-partner",
+    "deduplicate": "faq.html#how-do-i-drop-duplicates-deduplicate-by-an-id",
     "state TTL": "faq.html#how-do-i-expire-keys-state-ttl",
     "UDF": "faq.html#how-do-i-write-a-function-of-my-own-udf",
     "tombstones": "faq.html#what-happens-to-tombstones-records-without-a-value",
