@@ -134,14 +134,14 @@ class KernelCache(_Cache):
 
     def save_overload(self, sig: Any, data: Any) -> None:  # noqa: ANN401
         """Writes the code. Without a folder to write to, each process compiles for itself."""
+        path = self._path(sig, data.codegen)
         if self._enabled and not data.library.has_dynamic_globals:
-            path = self._path(sig, data.codegen)
             with suppress(OSError):
                 saved = data if self._machine_code else data._replace(library=_Intermediate(data.library))
                 content: bytes = dumps(saved._reduce())  # type: ignore[no-untyped-call] # noqa: SLF001
                 _write(self._folders[0] / path, _sealed(content))
-            if lock := self._locks.pop(path, None):
-                lock.release()
+        if lock := self._locks.pop(path, None):
+            lock.release()
 
     def _path(self, sig: Any, codegen: Any) -> str:  # noqa: ANN401
         args, result = normalize_signature(sig)  # type: ignore[no-untyped-call]

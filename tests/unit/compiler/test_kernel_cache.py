@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import json
 import os
@@ -205,6 +206,20 @@ def test_a_process_that_waits_too_long_compiles(kept, tmp_path, monkeypatch):
     monkeypatch.setattr(kernel_cache.Lock, "_taken", lambda _: False)
     monkeypatch.setattr(kernel_cache, "MAX_WAIT_SECONDS", 0.0)
     assert kept((tmp_path,)) == 1
+
+
+def test_code_that_cannot_be_kept_is_not_waited_for(tmp_path, monkeypatch):
+    """Code that has the address of a C function is of use to its own process alone."""
+    absolute = ctypes.CDLL(None).labs
+    absolute.argtypes, absolute.restype = [ctypes.c_long], ctypes.c_long
+    monkeypatch.setattr(kernel_cache, "_folders", lambda: (tmp_path,))
+
+    @kernel
+    def distance(number: int) -> int:
+        return absolute(number)  # type: ignore[no-any-return]
+
+    assert distance(-3) == 3
+    assert [*tmp_path.rglob("*.lock"), *tmp_path.rglob("*.code")] == []
 
 
 def test_locks_of_a_file_system_without_locks_are_not_waited_for(tmp_path, monkeypatch):

@@ -10,6 +10,7 @@ import pytest
 from sluice.columns.arrow_types import arrow_type
 from sluice.config.load import load_text
 from sluice.model.changes.definition_reader import pipeline_of
+from sluice.model.errors import PipelineError
 from sluice.model.fingerprint import plain
 from sluice.model.types import parse_type
 from sluice.testing import PipelineTest
@@ -90,3 +91,19 @@ def test_a_definition_with_spellings_inside_comes_back():
     )
     definition = json.loads(json.dumps(plain(pipeline)))
     assert pipeline_of(definition, pipeline.settings).streams["rows"].members == pipeline.streams["rows"].members
+
+
+@pytest.mark.parametrize(
+    "pairs",
+    [
+        "{key: null, value: v}",
+        "{key: k, value: [v, {a: b}]}",
+        "{key: k, value: []}",
+        f"{{key: {'k' * 5000}, value: v}}",
+    ],
+)
+def test_pairs_that_are_none_are_a_problem_of_the_file(pairs: str):
+    with pytest.raises(PipelineError):
+        load_text(FILE.format(given=f"{{tags: {{type: {MAP}, pairs: {pairs}}}}}", more=""), "p")
+    with pytest.raises(PipelineError):
+        load_text(FILE.format(given=f"{{type: {MAP}, pairs: {pairs}}}", more=""), "p")

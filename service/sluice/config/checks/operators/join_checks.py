@@ -111,7 +111,7 @@ def side_window(
 
 def check_window(checks: ExpressionChecks, index: int, key: str, clause: ParsedClause) -> None:
     """Checks that the window is sliding with the trigger count(1): each tuple is matched when it arrives (J1)."""
-    if clause.tumbling or clause.sizes is not None:
+    if clause.tumbling or clause.whole or clause.sizes is not None:
         checks.report.problem(checks.path(index, key), "a sliding window, as in every join (rule W18)")
     elif any(policy != Count(1) for _, policy, _ in clause.policies[1:]):
         part = clause.policies[1].part

@@ -53,7 +53,7 @@ def check_window(checks: ExpressionChecks, index: int, clause: ParsedClause) -> 
     path = checks.path(index, "window")
     if clause.tumbling:
         return
-    if clause.sizes is not None:
+    if clause.whole or clause.sizes is not None:
         if "sort" not in clause.kind.operators:
             checks.report.problem(path, f"a {kinds_of('sort')} window in a sort (rule O1)")
         return

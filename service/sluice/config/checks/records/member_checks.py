@@ -8,8 +8,8 @@ from itertools import permutations
 from typing import Any
 from zoneinfo import available_timezones
 
-from sluice.config.syntax.file_models.stream_models import MemberShape, PairsShape, StreamShape
-from sluice.config.syntax.file_models.value_models import SPELLING, TypeText, has_spelling, is_spelled
+from sluice.config.syntax.file_models.stream_models import MemberShape, StreamShape
+from sluice.config.syntax.file_models.value_models import SPELLING, PairsShape, TypeText, has_spelling, is_spelled
 from sluice.config.syntax.member_path import PathError, member_path
 from sluice.config.syntax.problem_report import Report
 from sluice.model.errors import Path, nearest

@@ -12,6 +12,7 @@ from sluice.config.syntax.file_models.value_models import (
     ExpressionText,
     FileModel,
     Limit,
+    PairsShape,
     Seconds,
     TypeName,
 )
@@ -117,20 +118,6 @@ class MarkWhenShape(FileModel):
         description="The key, an expression or a list: a mark closes the window of its tuple's key alone. It is the "
         "`partition_by` of the `punct()` windows.",
         examples=["symbol", ["symbol", "venue"]],
-    )
-
-
-class PairsShape(FileModel):
-    """Where a list of objects has the entries of a map."""
-
-    key: str = Field(description="The path of the key in an element of the list.", max_length=4_000)
-    value: Annotated[
-        list[str],
-        BeforeValidator(lambda value: value if isinstance(value, list) else [value]),
-        WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}),
-    ] = Field(
-        description="The path of the value in an element of the list, or several, of which the first one that exists "
-        "counts."
     )
 
 

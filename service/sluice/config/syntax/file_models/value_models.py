@@ -10,6 +10,7 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    ValidationError,
     ValidatorFunctionWrapHandler,
     WithJsonSchema,
     WrapValidator,
@@ -45,6 +46,21 @@ Text = Annotated[str, BeforeValidator(written), WithJsonSchema({"type": ["string
 Name = Annotated[str, WithJsonSchema({"type": "string", "pattern": NAME})]
 
 
+class PairsShape(FileModel):
+    """Where a list of objects has the entries of a map."""
+
+    key: str = Field(description="The path of the key in an element of the list.", max_length=4_000)
+    value: Annotated[
+        list[str],
+        BeforeValidator(lambda value: value if isinstance(value, list) else [value]),
+        WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}, "minItems": 1}]}),
+    ] = Field(
+        min_length=1,
+        description="The path of the value in an element of the list, or several, of which the first one that exists "
+        "counts.",
+    )
+
+
 #: the keys of an attribute that say how its values are spelled
 SPELLING = ("coerce", "unit", "pattern", "zone", "pairs")
 
@@ -67,7 +83,11 @@ def has_spelling(value: object) -> bool:
 
 def _is_type(name: str, value: object) -> bool:
     if name == "pairs":
-        return not (isinstance(value, dict) and value.keys() == {"key", "value"})
+        try:
+            PairsShape.model_validate(value)
+        except ValidationError:
+            return True
+        return False
     if name == "coerce" or not isinstance(value, str):
         return not isinstance(value, bool)
     try:

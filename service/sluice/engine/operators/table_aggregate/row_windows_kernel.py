@@ -135,21 +135,28 @@ def _room(w: RowWindows, firings: int, rows: int, tuples: int, results: Results)
 
 @inlined
 def _change(w: RowWindows, changes: np.ndarray, i: int, results: Results) -> None:
-    """Applies the change of one row (EN11). A row that moves to another partition leaves the first one before."""
-    row, p = changes[i].row, changes[i].partition
-    before = w.rows[row].partition
-    if before != NIL and (changes[i].deletes or before != p):
-        _remove(w, row)
+    """Applies the change of one row (EN11). A row that moves to another partition leaves the first one before.
+
+    Both steps share one call of `_exchange`: it is inlined, and most of the kernel, so a second call would double the
+    time of compilation.
+    """
+    row, deletes, before = changes[i].row, changes[i].deletes, w.rows[changes[i].row].partition
+    stays = not deletes and before == changes[i].partition
+    leaves = before != NIL and not stays
+    for step in range(0 if leaves else 1, 1 if deletes else 2):
+        p, group = before, w.rows[row].group
+        leaving = entering = row if w.rows[row].inside else NIL
+        if step == 0:
+            entering = _remove(w, row)
+        elif stays:
+            _replace(w, row, changes[i].group, changes[i].words)
+        else:
+            p, group, entering = changes[i].partition, changes[i].group, row
+            leaving = _insert(w, row, p, group, changes[i].words)
+            group = w.rows[leaving].group if leaving != NIL else group
+        _exchange(w, p, leaving, group, entering)
         w.scalars[GROUP] += 1
-        _trigger(w, before, changes[i].at, changes[i].event, results)
-    if changes[i].deletes:
-        return
-    if before == p:
-        _replace(w, row, changes[i].group, changes[i].words)
-    else:
-        _insert(w, row, p, changes[i].group, changes[i].words)
-    w.scalars[GROUP] += 1
-    _trigger(w, p, changes[i].at, changes[i].event, results)
+        _trigger(w, p, changes[i].at, changes[i].event, results)
 
 
 @inlined
@@ -159,8 +166,8 @@ def _copy(w: RowWindows, row: int, words: int) -> None:
 
 
 @inlined
-def _insert(w: RowWindows, row: int, p: int, group: int, words: int) -> None:
-    """Adds a row of a new key behind all others of its partition."""
+def _insert(w: RowWindows, row: int, p: int, group: int, words: int) -> int:
+    """Adds a row of a new key behind all others of its partition. Returns the row that it pushes out, or NIL."""
     _copy(w, row, words)
     w.scalars[NUMBER] += 1
     w.trees.words[row, w.arrival] = w.scalars[NUMBER]
@@ -173,64 +180,61 @@ def _insert(w: RowWindows, row: int, p: int, group: int, words: int) -> None:
         w.scalars[STORED] += 1
     intrusive_list.append(w.partitions, p, w.rows, row)
     w.partitions[p].size += 1
+    leaving = NIL
     if w.clause.full and w.partitions[p].inside == w.clause.full:
-        _take_turns(w, p, row)
-    else:
-        _enter(w, p, row)
-    if w.partitions[p].inside == w.clause.full or not w.clause.full:
+        leaving = w.partitions[p].edge
+        w.partitions[p].edge = w.rows[leaving].younger
+    if leaving != NIL or not w.clause.full or w.partitions[p].inside + 1 == w.clause.full:
         w.partitions[p].full = 1
+    return leaving
 
 
 @inlined
-def _take_turns(w: RowWindows, p: int, row: int) -> None:
-    """The new row enters a full window, and the oldest row in it leaves. Their group is often the same one."""
-    out = w.partitions[p].edge
-    w.partitions[p].edge = w.rows[out].younger
-    if w.rows[out].group == w.rows[row].group:
-        summary_tree.replace(w.trees, w.rows[row].group, out, row)
-        w.rows[out].inside = 0
-        w.rows[row].inside = 1
-    else:
-        _leave(w, p, out)
-        _enter(w, p, row)
-
-
-@inlined
-def _remove(w: RowWindows, row: int) -> None:
-    """Removes a row of the table. The newest row before the window comes into the window in place of it (EN13)."""
+def _remove(w: RowWindows, row: int) -> int:
+    """Removes a row of the table. Returns the newest row before the window, which comes into it in place of a row that
+    was in the window (EN13), or NIL.
+    """
     p = w.rows[row].partition
     edge = w.partitions[p].edge
-    back = NIL
+    entering = NIL
     if w.rows[row].inside:
-        _leave(w, p, row)
-        back = w.rows[edge].older
-        if edge == row:
+        entering = w.rows[edge].older
+        if entering != NIL:
+            w.partitions[p].edge = entering
+        elif edge == row:
             w.partitions[p].edge = w.rows[row].younger
     intrusive_list.unlink(w.partitions, p, w.rows, row)
     w.rows[row].partition = NIL
     w.partitions[p].size -= 1
-    if back != NIL:
-        w.partitions[p].edge = back
-        _enter(w, p, back)
     if not w.partitions[p].size:
         w.scalars[STORED] -= 1
+    return entering
 
 
 @inlined
 def _replace(w: RowWindows, row: int, group: int, words: int) -> None:
     """The row changes in its place (EN11). A row that is not in the window changes nothing that the window holds."""
-    p, moved = w.rows[row].partition, w.rows[row].group != group
-    inside = w.rows[row].inside
-    if inside and moved:
-        _leave(w, p, row)
     number = w.trees.words[row, w.arrival]
     _copy(w, row, words)
     w.trees.words[row, w.arrival] = number
     w.rows[row].group = group
-    if inside and moved:
-        _enter(w, p, row)
-    elif inside:
-        summary_tree.renew(w.trees, row)
+
+
+@inlined
+def _exchange(w: RowWindows, p: int, leaving: int, group: int, entering: int) -> None:
+    """A row of `group` leaves the window, and a row enters it; NIL: none. Both are often of the same group."""
+    if NIL not in (leaving, entering) and w.rows[entering].group == group:
+        if leaving == entering:
+            summary_tree.renew(w.trees, entering)
+        else:
+            summary_tree.replace(w.trees, group, leaving, entering)
+            w.rows[leaving].inside = 0
+            w.rows[entering].inside = 1
+        return
+    if leaving != NIL:
+        _leave(w, p, leaving, group)
+    if entering != NIL:
+        _enter(w, p, entering)
 
 
 @inlined
@@ -246,8 +250,7 @@ def _enter(w: RowWindows, p: int, row: int) -> None:
 
 
 @inlined
-def _leave(w: RowWindows, p: int, row: int) -> None:
-    group = w.rows[row].group
+def _leave(w: RowWindows, p: int, row: int, group: int) -> None:
     summary_tree.remove(w.trees, group, row)
     if not w.trees.groups[group].size:
         intrusive_list.unlink(w.ends, p, w.trees.groups, group)
