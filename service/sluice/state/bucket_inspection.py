@@ -71,7 +71,7 @@ def inspect_bucket(bucket: Bucket, question: Mapping[str, Any]) -> dict[str, Any
     held      bytes of the state after the last batch
     streams   by stream with event time: its watermark (null: none yet) and its topic partitions
     finals    by input stream: the topic partitions that have sent their final mark
-    waiting   by stream with aligned marks: by topic partition the number of marks that wait for marks of other topic partitions
+    waiting   by stream with aligned marks, then by topic partition: the number of marks that wait for other marks
     sizes     by operator: the numbers of its window partitions and of the tuples in them
     keys      the newest keys of window partitions; if `question["keys"]` is given, only keys that contain this text
     windows   the windows of the key, and windows without keys (state/bucket_inspection.py)
