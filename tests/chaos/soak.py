@@ -187,7 +187,7 @@ class Outputs:
     def __init__(self, bootstrap: str) -> None:
         self._consumer = Consumer({
             "bootstrap.servers": bootstrap, "group.id": "soak", "isolation.level": "read_committed",
-            "enable.auto.commit": False, "fetch.wait.max.ms": 20,
+            "enable.auto.commit": False, "fetch.wait.max.ms": 20, "fetch.queue.backoff.ms": 10,
         })  # fmt: skip
         self._consumer.assign([TopicPartition(OUTPUT, number, 0) for number in range(PARTITIONS)])
         self.count = 0
