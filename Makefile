@@ -10,7 +10,7 @@ PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 UV := $(shell command -v uv 2>/dev/null)
 TESTS ?= tests
 # tests of services mostly wait, for Java to start
-PROCESSES ?= 4
+PROCESSES ?= 3
 # the tests of recovery also wait, for time-outs and restarts
 RECOVERY_PROCESSES ?= 4
 # the tests of recovery that have commands of their own: test-lost-disks, test-object-store, test-upgrades, test-standby
