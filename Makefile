@@ -47,11 +47,12 @@ $(VENV)/.archive: deploy/ivy.xml $(VENV)/.installed | $(VENV)/.ready
 demo: setup ## play the flights of 2013 through Sluice; ARGS="--seconds 30" hands options on
 	@$(BIN)/sluice-demo run $(ARGS)
 
-# mypy, which uses one processor for a minute, runs beside the tests.
+# mypy, which uses one processor for a minute, runs beside the tests. A worker that crashes ends them: with a new worker
+# in its place xdist waits for ever.
 test: $(VENV)/.archive ## lint, types and all tests but the slow ones; TESTS=tests/unit/engine runs some, ARGS="-k join" hands options on
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/mypy --no-error-summary & types=$$!; \
-	$(BIN)/python -m pytest -m "not slow and not registry and not prometheus and not chromium and not s3" -n $(PROCESSES) --dist loadfile --no-loadscope-reorder $(TESTS) $(ARGS); \
+	$(BIN)/python -m pytest -m "not slow and not registry and not prometheus and not chromium and not s3" -n $(PROCESSES) --max-worker-restart 0 --dist loadfile --no-loadscope-reorder $(TESTS) $(ARGS); \
 	tests=$$?; wait $$types || { echo "mypy has found errors: see above"; exit 1; }; exit $$tests
 
 test-long: setup $(VENV)/.archive ## tests of the service, the demo and the rules that take a minute or more each; five minutes of make chaos
