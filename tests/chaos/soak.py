@@ -48,6 +48,8 @@ PEAK_S, START_S, CATCH_UP_S = 10.0, 120.0, 900.0
 PIECE, VALUE_BYTES = 500, 26
 #: the values of a window
 LENGTH = 10
+#: how many times as much a costly record takes, at least
+COSTLY_FACTOR = 10
 SHARE_HOT = 0.9
 
 
@@ -229,14 +231,14 @@ class Run:
         return float(self.options.minutes) * 60
 
 
-def peak(run: Run, load: Load, watch: Watch) -> float:
-    """Records a second that the service reads: what a loader sends in PEAK_S as fast as it can, over the seconds until
-    all is read. The number of unread records is of the last batch, so differences of it over some seconds say nothing
-    if a batch takes longer.
+def peak(load: Load, watch: Watch, most: float) -> float:
+    """Records a second that the service reads: what a loader sends in PEAK_S, at most `most` a second, over the seconds
+    until all is read. The number of unread records is that of the last batch, so differences of it over a few seconds
+    say nothing if a batch takes longer.
     """
     begun = time.monotonic()
-    load.at(run.options.most)
-    watch.during(PEAK_S)
+    load.at(most)
+    time.sleep(PEAK_S)
     load.at(0)
     watch.until(lambda: watch.unread() == 0, CATCH_UP_S)
     return load.sent / (time.monotonic() - begun)
@@ -251,7 +253,7 @@ def steady(
     watch = Watch(service, run.folder)
     try:
         watch.until(lambda: service.page("/readyz")[0] == 200, START_S)
-        most = peak(run, load, watch)
+        most = peak(load, watch, run.options.most / (COSTLY_FACTOR if costly else 1))
         watch = Watch(service, run.folder)
         for share, seconds in phases(run.seconds):
             load.at(share * most)
