@@ -231,16 +231,18 @@ class Run:
         return float(self.options.minutes) * 60
 
 
-def peak(load: Load, watch: Watch, most: float) -> float:
-    """Records a second that the service reads: what a loader sends in PEAK_S, at most `most` a second, over the seconds
-    until all is read. The number of unread records is that of the last batch, so differences of it over a few seconds
-    say nothing if a batch takes longer.
+def peak(load: Load, outputs: Outputs, most: float) -> float:
+    """Records a second that the service handles: what a loader sends in PEAK_S, at most `most` a second, over the
+    seconds until all outputs are visible. The service's own number of unread records is that of the last batch.
     """
     begun = time.monotonic()
     load.at(most)
     time.sleep(PEAK_S)
     load.at(0)
-    watch.until(lambda: watch.unread() == 0, CATCH_UP_S)
+    while outputs.count < load.sent:
+        outputs.read()
+        if time.monotonic() - begun > CATCH_UP_S:
+            raise TimeoutError(f"{outputs.count:,} outputs of {load.sent:,} records after {CATCH_UP_S:.0f} s")
     return load.sent / (time.monotonic() - begun)
 
 
@@ -248,19 +250,19 @@ def steady(
     run: Run, phases: Callable[[float], Sequence[tuple[float, float]]], *, hot: float = 0.0, costly: bool = False
 ) -> list[str]:
     """A run whose rates, as shares of the peak, and their seconds `phases` gives."""
-    service, load = run.service(costly=costly), Load(run.bootstrap, KEYS, hot)
+    service, load, outputs = run.service(costly=costly), Load(run.bootstrap, KEYS, hot), Outputs(run.bootstrap)
     service.start()
     watch = Watch(service, run.folder)
     try:
         watch.until(lambda: service.page("/readyz")[0] == 200, START_S)
-        most = peak(load, watch, run.options.most / (COSTLY_FACTOR if costly else 1))
+        most = peak(load, outputs, run.options.most / (COSTLY_FACTOR if costly else 1))
         watch = Watch(service, run.folder)
         for share, seconds in phases(run.seconds):
             load.at(share * most)
             watch.during(seconds)
         sent = load.finish()
         behind = watch.until(watch.caught_up, CATCH_UP_S)
-        count = Outputs(run.bootstrap).read_all(sent)
+        count = outputs.read_all(sent)
     finally:
         service.clean_up()
     return [
