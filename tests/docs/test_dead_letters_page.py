@@ -8,9 +8,10 @@ import sys
 from pathlib import Path
 
 from confluent_kafka import Consumer, Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import NewTopic
 
 from sluice.files import project_file
+from sluice.kafka.topics import create
 
 PAGE = project_file("docs/formats.md").read_text(encoding="utf-8")
 TOPIC, LETTERS = "resent-orders", "resent-orders.dead"
@@ -25,9 +26,7 @@ HEADERS = {
 
 
 def test_the_program_sends_original_records_again_once(broker: str, tmp_path: Path):
-    client = AdminClient({"bootstrap.servers": broker})
-    for creation in client.create_topics([NewTopic(topic, 1) for topic in (TOPIC, LETTERS)]).values():
-        creation.result(30)
+    create({"bootstrap.servers": broker}, NewTopic(TOPIC, 1), NewTopic(LETTERS, 1))
     producer = Producer({"bootstrap.servers": broker})
     producer.produce(TOPIC, b"the first", b"a", timestamp=1_600_000_000_000)
     for value, more in [

@@ -51,11 +51,10 @@ def check_limit(checks: ExpressionChecks, index: int, shape: SortShape, window: 
 
 def check_window(checks: ExpressionChecks, index: int, clause: ParsedClause) -> None:
     path = checks.path(index, "window")
-    if clause.tumbling:
+    if "sort" not in clause.kind.operators:
+        checks.report.problem(path, f"a {kinds_of('sort')} window in a sort (rule O1)")
         return
-    if clause.whole or clause.sizes is not None:
-        if "sort" not in clause.kind.operators:
-            checks.report.problem(path, f"a {kinds_of('sort')} window in a sort (rule O1)")
+    if clause.tumbling or clause.sizes is not None:
         return
     (_, eviction, part), *triggers = clause.policies
     if eviction is None or eviction.tuples is None:

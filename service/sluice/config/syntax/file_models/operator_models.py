@@ -8,7 +8,15 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Discriminator, Field, Tag, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
-from sluice.config.syntax.file_models.value_models import MAPPING, NAMED, ExpressionText, FileModel, Name, Seconds
+from sluice.config.syntax.file_models.value_models import (
+    AS_LIST,
+    MAPPING,
+    NAMED,
+    ExpressionText,
+    FileModel,
+    Name,
+    Seconds,
+)
 from sluice.model.errors import one_of
 from sluice.model.members import text_of
 from sluice.model.windows.join_windows import JOIN_WINDOWS
@@ -254,7 +262,7 @@ def target(value: object) -> object:
 #: a condition, or with `by` a value; of several one is enough
 Targets = Annotated[
     list[Annotated[str | bool | int | float, BeforeValidator(target)]],
-    BeforeValidator(lambda value: value if isinstance(value, list) else [value]),
+    AS_LIST,
     Field(min_length=1),
     WithJsonSchema(
         {

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Discriminator, Field, Tag, WithJsonSchema, create_model
+from pydantic import Discriminator, Field, Tag, WithJsonSchema, create_model
 
 from sluice.config.syntax.file_models.value_models import (
+    AS_LIST,
     MAPPING,
     NAMED,
     ExpressionText,
@@ -111,7 +112,7 @@ class MarkWhenShape(FileModel):
     )
     of: Annotated[
         list[ExpressionText],
-        BeforeValidator(lambda value: value if isinstance(value, list) else [value]),
+        AS_LIST,
         WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}),
     ] = Field(
         [],

@@ -46,13 +46,17 @@ Text = Annotated[str, BeforeValidator(written), WithJsonSchema({"type": ["string
 Name = Annotated[str, WithJsonSchema({"type": "string", "pattern": NAME})]
 
 
+#: a value that stands for a list of one
+AS_LIST = BeforeValidator(lambda value: value if isinstance(value, list) else [value])
+
+
 class PairsShape(FileModel):
     """Where a list of objects has the entries of a map."""
 
     key: str = Field(description="The path of the key in an element of the list.", max_length=4_000)
     value: Annotated[
         list[str],
-        BeforeValidator(lambda value: value if isinstance(value, list) else [value]),
+        AS_LIST,
         WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}, "minItems": 1}]}),
     ] = Field(
         min_length=1,
